@@ -1,8 +1,4 @@
-"""`akdl-estimator train --module my_code.py --path data/`: training with four functions from the command line.
-
-Exit codes: 0, done; 1, failed during the work, with the traceback; 2, arguments, parameters or functions are wrong and nothing
-was started; 130, interrupted from the keyboard.
-"""
+"""`akdl-estimator train --module my_code.py --path data/`: training with four functions from the command line."""
 
 import argparse
 import logging

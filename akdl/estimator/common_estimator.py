@@ -1,15 +1,12 @@
 """An Estimator from a Keras model, a head and an optimizer.
 
-    estimator = CommonEstimator(
-        model=TwoTowerModel(...),
-        head=UserDefineHead("classification"),
-        optimizer=tf.keras.optimizers.Adam(0.01),
-        config=generate_run_config(model_dir="model_dir"),
-    )
-    estimator.train(input_fn)
-
-It is a `tf.estimator.Estimator` with TensorFlow's `train`, `evaluate`, `predict` and `export_saved_model`.
-`akdl.estimator.group.train_and_evaluate` also evaluates and exports in a group.
+estimator = CommonEstimator(
+    model=TwoTowerModel(...),
+    head=UserDefineHead("classification"),
+    optimizer=tf.keras.optimizers.Adam(0.01),
+    config=generate_run_config(model_dir="model_dir"),
+)
+estimator.train(input_fn)
 """
 
 from typing import Any, Callable, Dict, Mapping, Optional, Union
@@ -36,8 +33,7 @@ class CommonEstimator(_estimator.Estimator):  # type: ignore[misc, name-defined]
         optimizer: An optimizer of `tf.keras.optimizers`, its name, such as "adam", or its config; for `UserDefineHead` also an
             optimizer of `tf.compat.v1.train`.
         config: A `tf.estimator.RunConfig`, best from `akdl.engine.run_config.generate_run_config`.
-        params: As in `tf.estimator.Estimator`; not passed to models and heads.
-        warm_start_from: As in `tf.estimator.Estimator`: a folder with a checkpoint, or `tf.estimator.WarmStartSettings`.
+        params: As in `tf.estimator.Estimator`, like `warm_start_from`; not passed to models and heads.
         model_dir: Folder of the checkpoints, if the config does not set it.
 
     Raises:
@@ -84,7 +80,6 @@ class CommonEstimator(_estimator.Estimator):  # type: ignore[misc, name-defined]
 
 
 def _model_maker(model: Any) -> Callable[[], Any]:
-    """Return a function that makes the model again."""
     kind = type(model)
     keras = ("keras", "tensorflow", "tensorflow_core")
     if not isinstance(model, tf.keras.Model):

@@ -1,7 +1,4 @@
-"""Checks before a training with four functions: folders, the export's graph, the input and the graph of evaluation.
-
-Without them, a mistake there appears after hours of training.
-"""
+"""Checks before hours of training with four functions: folders, the export's graph, the input and the graph of evaluation."""
 
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional
 
@@ -17,11 +14,9 @@ _DEFAULT, _PREDICT = "serving_default", "predict"
 
 
 class Serving(NamedTuple):
-    """Needs of the exported graph.
+    """Variables that the exported graph reads from the checkpoint (None for an unknown shape), and its default signature.
 
-    Attributes:
-        variables: Variables that it reads from the checkpoint: name to shape, None for an unknown shape.
-        predict_is_default: The head "predict" replaces a `serving_default` that cannot be exported.
+    `predict_is_default`: the head "predict" replaces a `serving_default` that cannot be exported.
     """
 
     variables: Dict[str, Optional[List[int]]]
@@ -60,7 +55,6 @@ def try_export(functions: Functions, config: Any, report: Callable[[str], None])
 
 
 def try_evaluation(functions: Functions, input_fn: Callable[[], Any], config: Any) -> None:
-    """Build the graph of evaluation and read one batch."""
     with tf.Graph().as_default():
         tf.compat.v1.train.create_global_step()
         found = input_fn()
@@ -87,7 +81,7 @@ def try_evaluation(functions: Functions, input_fn: Callable[[], Any], config: An
 
 
 def variables_in_checkpoint() -> Dict[str, Optional[List[int]]]:
-    """Return the variables in a checkpoint of the current graph: name to shape, None for parts of partitioned variables."""
+    """Return the variables of the current graph that a checkpoint has; None for the shape of partitioned variables."""
     found: Dict[str, Optional[List[int]]] = {}
     for variable in tf.compat.v1.global_variables():
         part = getattr(variable, "_save_slice_info", None)  # saved under the name of the whole
@@ -104,7 +98,7 @@ def _heads(spec: Any) -> Dict[str, Any]:
 
 
 def _unservable(head: Any, receiver: Any) -> Optional[str]:
-    """Return TensorFlow's reason to leave a head out of an export, or None."""
+    # TensorFlow's reason to leave a head out of an export
     if isinstance(head, require_estimator().export.PredictOutput):
         return None
     tensors = list(receiver.receiver_tensors.values())

@@ -4,12 +4,6 @@ In one process, the Estimator trains up to `train_max_steps`, from the newest ch
 checkpoints at the times of `eval_start_delay_secs` and `eval_throttle_secs`. After the training, the last checkpoint is
 evaluated and exported. In a group, the chief evaluates and exports at the end (worker 0 if TF_CONFIG has no chief); during the
 training, only a process with the role `evaluator` evaluates, which needs the same `model_dir`.
-
-Before the first step, the runner writes to the folders, builds the graphs of evaluation and export, and reads one batch of
-evaluation.
-
-TensorFlow's own `train_and_evaluate` is not enough for one process: there it ignores `eval_start_delay_secs`, and it neither
-evaluates nor exports if a second run has nothing left to train.
 """
 
 import logging
@@ -180,7 +174,7 @@ def _finish(estimator: Any, functions: Functions, evaluations: "_Evaluations", e
 
 
 def _model_fn(functions: Functions, every_steps: Optional[int], report: Report) -> Callable[..., Any]:
-    """Return the user's `model_fn` with a hook that reports step and loss."""
+    # the user's `model_fn` with a hook that reports step and loss
 
     def model_fn(features: Any, labels: Any, mode: str, config: Any) -> Any:
         spec = functions.model(features, labels, mode, config)
@@ -192,7 +186,11 @@ def _model_fn(functions: Functions, every_steps: Optional[int], report: Report) 
 
 
 class _Evaluations(tf.compat.v1.train.CheckpointSaverListener):  # type: ignore[misc]
-    """Evaluates new checkpoints during the training, as often as the spec allows, and the last one."""
+    """Evaluates new checkpoints as often as the spec allows, and the last one.
+
+    `tf.estimator.train_and_evaluate` ignores `eval_start_delay_secs` in one process, and it neither evaluates nor exports if a
+    second run has nothing left to train.
+    """
 
     def __init__(self, estimator: Any, eval_spec: Any, report: Report) -> None:
         self._estimator = estimator

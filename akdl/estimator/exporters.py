@@ -17,45 +17,26 @@ _estimator = require_estimator("akdl.estimator.exporters")
 
 
 def model_final_exporter(model_name: str, feature_spec: Mapping[str, Any]) -> Any:
-    """Return an exporter that writes one model, at the end of the training.
-
-    Args:
-        model_name: Name of the folder.
-        feature_spec: Feature name to `tf.io.FixedLenFeature` or another feature.
-    """
+    """Return an exporter that writes one model at the end of the training; `feature_spec` maps names to features of `tf.io`."""
     return _estimator.FinalExporter(name=model_name, serving_input_receiver_fn=_receiver(feature_spec))
 
 
 def model_best_exporter(model_name: str, feature_spec: Mapping[str, Any], metric: str = "auc", bigger: bool = True) -> Any:
-    """Return an exporter that writes a model if its evaluation is better than all before, including earlier runs.
-
-    Args:
-        model_name: Name of the folder.
-        feature_spec: See `model_final_exporter`.
-        metric: The metric to compare.
-        bigger: Larger values are better.
-    """
+    """Return an exporter that writes a model if its evaluation is better than all before, including earlier runs."""
     return _BestExporter(model_latest_exporter(model_name, feature_spec, exports_to_keep=1), metric, bigger)
 
 
 def model_latest_exporter(model_name: str, feature_spec: Mapping[str, Any], exports_to_keep: int = 3) -> Any:
-    """Return an exporter that writes a model at each evaluation.
-
-    Args:
-        model_name: Name of the folder.
-        feature_spec: See `model_final_exporter`.
-        exports_to_keep: Number of models to keep, the newest ones.
-    """
+    """Return an exporter that writes a model at each evaluation, and keeps the newest `exports_to_keep`."""
     return _estimator.LatestExporter(
         name=model_name, serving_input_receiver_fn=_receiver(feature_spec), exports_to_keep=exports_to_keep
     )
 
 
 class _BestExporter(_estimator.Exporter):  # type: ignore[misc, name-defined]
-    """Exports a model if it is better than the last exported model.
+    """Exports a model if it is better than the last exported one, whose evaluation is in `best.json`.
 
-    TensorFlow's own exporter also exports the first model of each run, even if it is worse. To compare across runs, this
-    exporter keeps the evaluation of the exported model in the file `best.json`.
+    TensorFlow's own exporter also exports the first model of each run, even if it is worse.
     """
 
     def __init__(self, exporter: Any, metric: str, bigger: bool) -> None:

@@ -23,11 +23,7 @@ ARGUMENTS: Mapping[str, List[str]] = {
 
 
 class Functions:
-    """The four functions with their arguments `path` and `params`, of which each call gets a copy.
-
-    Args:
-        module: The user's module, or a namespace with the functions.
-    """
+    """The four functions of a module or namespace with their arguments `path` and `params`, of which each call gets a copy."""
 
     def __init__(self, module: Any, path: str, params: Mapping[str, Any]) -> None:
         mistakes = signature_mistakes(module)
@@ -48,7 +44,6 @@ class Functions:
         return function(features=features, labels=labels, mode=mode, params=self._copy(), **more)
 
     def checked_model(self, features: Any, labels: Any, mode: str, config: Any) -> Any:
-        """Return the EstimatorSpec for a mode, after a check."""
         try:
             spec = self.model(features, labels, mode, config)
         except Exception as error:
@@ -62,12 +57,7 @@ class Functions:
         return spec
 
     def input_fn(self, name: str, distributed: bool, own_rows: bool) -> Callable[[], Any]:
-        """Return `train_input_fn` or `eval_input_fn` for an Estimator.
-
-        Args:
-            distributed: A group trains, so the function has to return a dataset.
-            own_rows: The dataset has only this worker's rows, so no strategy may shard it.
-        """
+        """Return `train_input_fn` or `eval_input_fn`; with `own_rows` no strategy may shard its dataset."""
         function = getattr(self._module, name)
 
         def make_input() -> Any:
@@ -91,9 +81,8 @@ class Functions:
     def receive(self) -> Any:
         """Return the serving receiver of the user's function, in the current graph.
 
-        The function may return a `ServingInputReceiver`, a `TensorServingInputReceiver`, or a function that returns one, such
-        as the result of `build_parsing_serving_input_receiver_fn` or `build_raw_serving_input_receiver_fn` of
-        `tf.estimator.export`.
+        The function may return a receiver, or a function that returns one, such as the result of
+        `tf.estimator.export.build_parsing_serving_input_receiver_fn`.
         """
         export = require_estimator("serving_input_receiver_fn").export
         try:

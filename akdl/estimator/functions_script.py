@@ -31,17 +31,11 @@ _OWN_PARAMS = ("parameters", "path", "model_dir", "runner")
 
 
 def main(task_config: Any, module: Union[ModuleType, str]) -> None:
-    """Train on the rows of this worker; the chief evaluates and exports.
-
-    The SavedModel is written to `saved_model_dir`. A `TensorFlow2BatchOp` has no such folder, and the chief writes the model as
-    rows `model_id BIGINT, model_info STRING`.
+    """Train on the rows of this worker; the chief exports to `saved_model_dir`, or else writes the model as rows.
 
     Args:
         task_config: The argument of the operator's `main`.
         module: The module with the functions, or the name of its file among the user files.
-
-    Raises:
-        akdl.user_code.module.UserModuleError: A function is missing or has a wrong signature.
     """
     require_estimator("akdl.estimator")
     from akdl.estimator.estimator_training import train
@@ -68,7 +62,6 @@ def main(task_config: Any, module: Union[ModuleType, str]) -> None:
 
 
 def _rows(task_config: Any) -> str:
-    """Return the file with the rows of this worker; a parameter server has no rows."""
     if task_config.task_type == "ps":
         return ""
     if task_config.dataset_length == 0:

@@ -39,9 +39,6 @@ def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any) -> Optio
 
     Returns:
         The last evaluation; None in other roles than the chief. In a parameter server, this call does not return.
-
-    Raises:
-        akdl.engine.estimator_group.TrainingFailed: There are no data to train or to evaluate on, or the loss is NaN.
     """
     distributed, chief = is_group(estimator.config), is_chief(estimator.config)
     folders = ExportFolders(estimator)
@@ -92,7 +89,6 @@ class ExportFolders:
             tf.io.gfile.remove(self._file)
 
     def claim(self) -> bool:
-        """Claim the folders; False if another process has them."""
         if "://" in self._file:  # TensorFlow has no call for remote files that fails if the file exists
             if not tf.io.gfile.exists(self._file):
                 with tf.io.gfile.GFile(self._file, "w") as file:

@@ -1,12 +1,7 @@
 """The head of a model with one logit: its loss, metrics, predictions and exports.
 
-With logits z and labels y, both of shape [n, 1]:
-
-- classification (labels 0 and 1): p = 1 / (1 + exp(-z)); the loss is the mean of -y log p - (1 - y) log(1 - p), computed as
-  `tf.nn.sigmoid_cross_entropy_with_logits` does;
-- regression: the loss is the mean of (z - y)^2.
-
-Regularization losses are added to both.
+With logits z and labels y, both of shape [n, 1], the loss is the mean of -y log p - (1 - y) log(1 - p) for classification,
+where p = 1 / (1 + exp(-z)), and of (z - y)^2 for regression. Regularization losses are added to both.
 """
 
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
@@ -43,9 +38,6 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
         prediction_hooks: Hooks of `predict`.
         scaffold: A `tf.compat.v1.train.Scaffold` for initialization and saving, such as an `init_fn` that fills an embedding,
             or a `saver`. None for TensorFlow's own.
-
-    Raises:
-        ValueError: The task type is unknown.
     """
 
     def __init__(
@@ -86,30 +78,18 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
         mode: Optional[str] = None,
         regularization_losses: Optional[Sequence[Any]] = None,
     ) -> Any:
-        """Return the mean loss of the rows plus the regularization losses, float32 of shape [].
+        """Return the mean loss of the rows plus the regularization losses, for labels of shape [n] or [n, 1].
 
-        Args:
-            labels: Numbers of shape [n] or [n, 1].
-            logits: float32 of shape [n, 1].
-            features: Not used, like `mode`: parameters of `tf.estimator.Head`, for heads that derive from this one.
-            regularization_losses: Numbers to add.
+        `features` and `mode` are for heads that derive from this one.
         """
         mean = tf.reduce_mean(self._row_losses(_as_column(labels), logits))
         return tf.add_n([mean, *regularization_losses]) if regularization_losses else mean
 
     def predictions(self, logits: Any, keys: Optional[Sequence[str]] = None) -> Dict[str, Any]:
-        """Return the predictions by `PredictionKeys`.
+        """Return the predictions by `PredictionKeys`; `keys` None for all.
 
-        Args:
-            logits: float32 of shape [n, 1].
-            keys: Predictions to return; None for all.
-
-        Returns:
-            `logits` [n, 1]; for classification `logistic` [n, 1], the probability of class 1, `probabilities` [n, 2],
-            `class_ids` int64 [n, 1], 1 where the logit is above 0; for regression `predictions` [n, 1].
-
-        Raises:
-            ValueError: A key is unknown.
+        They are `logits` [n, 1]; for classification `logistic` [n, 1], the probability of class 1, `probabilities` [n, 2] and
+        `class_ids` int64 [n, 1], 1 where the logit is above 0; for regression `predictions` [n, 1].
         """
         found = {PredictionKeys.LOGITS: logits}
         if self._task_type == REGRESSION:
@@ -148,12 +128,7 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
         mode: Optional[str] = None,
         regularization_losses: Optional[Sequence[Any]] = None,
     ) -> Dict[str, Any]:
-        """Add a batch to the metrics and return them.
-
-        Args:
-            eval_metrics: The result of `metrics`.
-            features: See `loss`, as for the other arguments.
-        """
+        """Add a batch to the result of `metrics` and return it."""
         labels = _as_column(labels)
         predictions = self.predictions(logits)
         classifies = self._task_type == CLASSIFICATION
@@ -192,9 +167,6 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
             train_op_fn: Function from a loss to an operation that trains; instead of an optimizer.
             update_ops: Further operations of a training step, such as the updates of batch normalization.
             regularization_losses: See `loss`.
-
-        Raises:
-            ValueError: For TRAIN, neither an optimizer nor a `train_op_fn` is given, or both.
         """
         keys = tf.estimator.ModeKeys
         predictions = self.predictions(logits)
@@ -226,7 +198,6 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
         )
 
     def _row_losses(self, labels: Any, logits: Any) -> Any:
-        """Return the loss of each row, [n, 1], for labels [n, 1]."""
         if self._task_type == REGRESSION:
             return tf.square(logits - labels)
         return tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)

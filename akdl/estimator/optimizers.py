@@ -10,15 +10,8 @@ def maker(optimizer: Any) -> Callable[[], Any]:
     """Return a function that makes an optimizer with the settings of the given one, for another graph.
 
     The variables of an optimizer belong to one graph, and an Estimator builds several. It only takes the Keras optimizers that
-    TensorFlow 2.11 moved to `tf.keras.optimizers.legacy`; newer ones are translated. Optimizers of `tf.compat.v1.train` stay
-    unchanged.
-
-    Args:
-        optimizer: The optimizer; its name, such as "adam"; or a config: `{"class_name": "Adam", "config": {...}}`.
-
-    Raises:
-        ValueError: The optimizer, its name or one of its settings has no counterpart among the legacy optimizers.
-        TypeError: The argument is not an optimizer.
+    TensorFlow 2.11 moved to `tf.keras.optimizers.legacy`; newer ones are translated, also from a name such as "adam" or a
+    config. Optimizers of `tf.compat.v1.train` stay unchanged.
     """
     if isinstance(optimizer, tf.compat.v1.train.Optimizer):
         return lambda: optimizer
@@ -70,12 +63,11 @@ def _by_name(optimizer: Any, legacy: Any) -> Callable[[], Any]:
 
 
 def is_keras(optimizer: Any) -> bool:
-    """Test for an optimizer of Keras, made by `maker`."""
     return not isinstance(optimizer, tf.compat.v1.train.Optimizer)
 
 
 def _settings(config: Dict[str, Any], kind: Any, known: Any) -> Dict[str, Any]:
-    """Return the unknown settings that differ from their defaults."""
+    # the unknown settings that differ from their defaults
     defaults = {name: one.default for name, one in inspect.signature(kind.__init__).parameters.items()}
     ignored = {"jit_compile", "is_legacy_optimizer"}  # without effect on the mathematics
     return {

@@ -44,9 +44,9 @@ _NEAR = 0.87
 
 
 def with_defaults(*layers: Optional[Mapping[str, Any]], in_step: bool = False) -> Dict[str, Any]:
-    """Return the parameters: the defaults, overridden by each layer in turn, such as `parameters.json` and then `--set`.
+    """Return the defaults, overridden by each layer in turn, such as `parameters.json` and then `--set`; None is a value.
 
-    A parameter of None is set to None. `save_checkpoints_steps` alone replaces the default of `save_checkpoints_secs`.
+    `save_checkpoints_steps` alone replaces the default of `save_checkpoints_secs`.
     """
     given: Dict[str, Any] = {}
     for layer in layers:

@@ -102,6 +102,5 @@ def saving_hooks(config: Any, is_chief: bool, in_step: bool) -> List[Any]:
 
 
 def _is_changed(variable: Any) -> bool:
-    """Test for operations that change a variable after its initialization."""
     own = variable.op.name + "/"
     return any(op.type not in _READS and not op.name.startswith(own) for op in variable.op.outputs[0].consumers())
