@@ -1,8 +1,4 @@
-"""`akdl-keras train|evaluate|predict CONFIG --module user.py`: the runner from the command line.
-
-Exit codes: 0, done; 1, failed during the work; 2, arguments, config or callbacks are wrong and nothing was started; 130,
-interrupted from the keyboard.
-"""
+"""`akdl-keras train|evaluate|predict CONFIG --module user.py`: the runner from the command line."""
 
 import argparse
 import logging

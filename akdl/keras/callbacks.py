@@ -39,12 +39,7 @@ class Training:
 
 
 class Callback:
-    """Base of all callbacks, whose methods do nothing.
-
-    Attributes:
-        kept: Attributes that go into checkpoints: numbers, texts, None, or lists of arrays.
-        stopped: The reason to end the training; None to continue.
-    """
+    """Base of all callbacks; attributes named in `kept` go into checkpoints, and a reason in `stopped` ends the training."""
 
     kept: Sequence[str] = ()
     stopped: Optional[str] = None
@@ -97,8 +92,6 @@ class _Monitor(Callback):
 
 
 class EarlyStopping(_Monitor):
-    """Ends the training when a metric has not improved for `patience` epochs."""
-
     kept = ("best", "waited", "weights")
 
     def __init__(
@@ -134,8 +127,6 @@ class EarlyStopping(_Monitor):
 
 
 class ReduceLROnPlateau(_Monitor):
-    """Multiplies the learning rate of all optimizers by `factor` when a metric has not improved for `patience` epochs."""
-
     def __init__(
         self,
         monitor: str = "val_loss",
@@ -156,13 +147,7 @@ class ReduceLROnPlateau(_Monitor):
 
 
 class LearningRateSchedule(Callback):
-    """Sets the learning rate before each epoch.
-
-    Args:
-        rates: First epoch, from 0, to the rate from there on: {"0": 0.1, "5": 0.01}.
-        function: Name of a function (epoch, rate) -> rate in the user's module, instead of `rates`.
-        optimizer: Number of one optimizer; None for all.
-    """
+    """Sets the rate of one optimizer, or all, before each epoch, from `{"0": 0.1, "5": 0.01}` or a function (epoch, rate)."""
 
     def __init__(
         self, rates: Optional[Mapping[str, float]] = None, function: Optional[str] = None, optimizer: Optional[int] = None
@@ -213,10 +198,9 @@ class TensorBoard(Callback):
 
 
 class KerasCallback(Callback):
-    """A callback class of Keras, or a class of the user's module with the same methods.
+    """A callback class of Keras, or of the user's module, called for epochs, and for steps without their loss.
 
-    It is called for epochs, and for steps without their loss. On its model, `stop_training` ends the training and `optimizer`
-    is the first optimizer. Checkpoints do not contain its state, only `stopped`.
+    On its model, `stop_training` ends the training and `optimizer` is the first optimizer. Its state is not in checkpoints.
     """
 
     kept = ("stopped",)
@@ -278,7 +262,6 @@ _OWN = {
 
 
 def make_callbacks(specs: Sequence[Any], user: Any) -> List[Callback]:
-    """Return the callbacks of a config, except for the checkpoint."""
     made: List[Callback] = []
     for spec in specs:
         name, args = name_and_args(spec)
@@ -296,7 +279,6 @@ def make_callbacks(specs: Sequence[Any], user: Any) -> List[Callback]:
 
 
 def checkpoint_settings(specs: Sequence[Any]) -> Optional[CheckpointSettings]:
-    """Return the arguments of the callback `checkpoint`; None without that callback."""
     for spec in specs:
         name, args = name_and_args(spec)
         if name == "checkpoint":

@@ -1,7 +1,6 @@
 """Checkpoints of the runner: variables and the position in the data in one .npz file, readable without TensorFlow.
 
-All versions of Keras share the format. The chief writes a file and renames it, so it is whole or missing. Every worker reads
-it, so several hosts have to share the folder.
+The chief writes a file and renames it, so it is whole or missing. Every worker reads it, so hosts have to share the folder.
 """
 
 import json
@@ -35,13 +34,11 @@ def save(folder: str, steps: int, arrays: Mapping[str, Any], progress: Mapping[s
 
 
 def latest(folder: str) -> Optional[str]:
-    """Return the path of the last checkpoint; None for an empty folder."""
     names = _found(folder) if os.path.isdir(folder) else []
     return os.path.join(folder, names[-1]) if names else None
 
 
 def load(path: str) -> Any:
-    """Return the arrays by name and the progress of a checkpoint."""
     with np.load(path, allow_pickle=False) as content:
         progress = json.loads(content["progress"].tobytes().decode("utf-8"))
         arrays = {name.partition("/")[2]: content[name] for name in content.files if name.startswith("array/")}
@@ -71,7 +68,7 @@ def _found(folder: str) -> List[str]:
 
 
 def split_state(state: Mapping[str, Any], prefix: str, arrays: Dict[str, Any]) -> Mapping[str, Any]:
-    """Return a state for JSON: its lists of arrays move to `arrays`, and their lengths stay."""
+    # for JSON: lists of arrays move to `arrays`, and their lengths stay
     plain = {}
     for key, value in state.items():
         if isinstance(value, list):
@@ -82,7 +79,6 @@ def split_state(state: Mapping[str, Any], prefix: str, arrays: Dict[str, Any]) -
 
 
 def join_state(plain: Mapping[str, Any], prefix: str, arrays: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Undo `split_state`."""
     return {
         key: [np.asarray(arrays[f"{prefix}{key}/{number}"]) for number in range(value["arrays"])]
         if isinstance(value, dict)

@@ -1,10 +1,8 @@
 """The datasets of the user's functions, cut into one batch per replica and step.
 
-By default all workers of a group make the same dataset and share its rows: the rows of a step are consecutive in the dataset
-and cut into one part per replica. So a group sees in each step the rows that one process would see. If workers have datasets of
-their own (`own`), they only share the batch size.
-
-A function with `batch_size` in its signature makes batches for one replica; else the runner makes the batches.
+By default all workers of a group make the same dataset and share its rows, so that a group sees in each step the rows that one
+process would see. If workers have datasets of their own (`own`), they only share the batch size. A function with `batch_size`
+in its signature makes batches for one replica; else the runner makes the batches.
 """
 
 import itertools
@@ -23,8 +21,6 @@ class DataError(ValueError):
 
 
 class Part(NamedTuple):
-    """The rows of one replica in one step."""
-
     features: Any
     label: Any
     weight: Any
@@ -34,9 +30,8 @@ class Part(NamedTuple):
 class DatasetSource:
     """A dataset function of the user's module, on this worker.
 
-    Args:
-        exact: Steps have exactly `batch_size` rows; else the number may be rounded up.
-        labelled: Elements are (features, label) or (features, label, weight); else features alone.
+    With `exact`, steps have exactly `batch_size` rows; else the number may be rounded up. `labelled` elements are (features,
+    label) or (features, label, weight).
     """
 
     def __init__(
@@ -81,11 +76,9 @@ class DatasetSource:
         return named
 
     def where(self, key: str = "") -> str:
-        """Return the name of a dataset for messages."""
         return f"{self._callback} in {self._user.file}" + (f", dataset {key}" if key else "")
 
     def dataset(self) -> Any:
-        """Call the function and return its one dataset."""
         named = self.datasets()
         if list(named) != [""]:
             raise DataError(f"{self.where()}: expected one tf.data.Dataset, got {len(named)}")
@@ -106,10 +99,7 @@ class DatasetSource:
             yield [self._part(one) for one in element]
 
     def sample(self, dataset: Any, key: str = "") -> Part:
-        """Return a part to build the model on: the first rows, or a row of zeros on a worker without rows.
-
-        All workers have to call this.
-        """
+        """Return a part to build the model on, zeros on a worker without rows; all workers have to call this."""
         first = next((part for step in self.steps(dataset) for part in step if part is not None), None)
         if not self._group.sum(0 if first is None else 1):
             raise DataError(
@@ -127,7 +117,6 @@ class DatasetSource:
             raise DataError(f"{where}: expected elements (features, label) or (features, label, weight), got {spec}")
 
     def _own_batches(self, dataset: Any) -> Any:
-        """Return this worker's batches of a dataset that has batches."""
         group = self._group
         if self._own or group.ranks == 1:
             return dataset
@@ -166,7 +155,6 @@ class DatasetSource:
         return batches.map(cut, num_parallel_calls=AUTOTUNE)
 
     def _part(self, element: Any) -> Optional[Part]:
-        """Return an element as a part; None for an element without rows."""
         if self._labelled:
             features, label, weight = (*element, None)[:3]
         else:
@@ -179,10 +167,8 @@ class DatasetSource:
 class Passes:
     """The steps of all passes over the training data, and this worker's position in them.
 
-    Args:
-        seed: Makes the order of a pass depend on the seed and the number of the pass alone; None for any order.
-        repeats: Begin the next pass after the last row. By default empty steps follow until `next_pass` is called, so that
-            workers with fewer rows take part in the rest of an epoch.
+    `seed` fixes the order of each pass. With `repeats` the next pass begins after the last row; by default empty steps follow
+    until `next_pass` is called, so that workers with fewer rows take part in the rest of an epoch.
     """
 
     def __init__(self, source: DatasetSource, seed: Optional[int], repeats: bool) -> None:

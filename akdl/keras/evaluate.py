@@ -69,7 +69,6 @@ def evaluate(
 
 
 def as_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the rows as text with aligned columns."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     lines = [names, *([_text(row.get(name, "")) for name in names] for row in rows)]
     widths = [max(len(line[number]) for line in lines) for number in range(len(names))]

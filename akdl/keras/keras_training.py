@@ -1,8 +1,7 @@
 """Training a Keras model from the callbacks of a user's module, alone or in the group of TF_CONFIG.
 
-The order of a training: check the config, try all files and folders, make the datasets, the model and the validation and try
-them on a batch; then epochs, each of steps over the rows of all workers; then the export. Methods with a sum over the group
-(`Group.sum`, `Training.weights`, `_save`, `_export`) have to be called by all workers in the same order, or all of them hang.
+Methods with a sum over the group (`Group.sum`, `Training.weights`, `_save`, `_export`) have to be called by all workers in the
+same order, or all of them hang.
 """
 
 import logging
@@ -246,7 +245,7 @@ class _KerasTraining:
         return self._training.stop or self._watch.stop or len(self._history) == self._training.epochs
 
     def _save(self, settings: CheckpointSettings) -> None:
-        """Write a checkpoint on the chief; all workers take part, as some variables are sums over workers."""
+        # All workers take part, as some variables are sums over workers.
         group, training, passes = self._group, self._training, self._passes
         arrays: Dict[str, Any] = {}
         states = [
@@ -332,7 +331,6 @@ class _KerasTraining:
             )
 
     def _variables(self) -> List[Tuple[str, Any]]:
-        """Return all variables of the training, by the prefix of their names in a checkpoint."""
         found = [("model/", list(self._training.model.variables))]
         for number, optimizer in enumerate(self._training.optimizers):
             own = optimizer.variables  # a method in older versions
@@ -376,7 +374,6 @@ class _KerasTraining:
 
 
 def set_seed(number: int) -> None:
-    """Seed Python, NumPy, TensorFlow and, in newer versions, Keras."""
     random.seed(number)
     np.random.seed(number % (1 << 32))
     if hasattr(tf.keras.utils, "set_random_seed"):

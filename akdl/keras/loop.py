@@ -33,8 +33,6 @@ _STATEFUL_RANDOM = {
 
 
 class Objective:
-    """The weighted losses of all outputs."""
-
     def __init__(self, config: Mapping[str, Any], user: Any, heads: Heads) -> None:
         specs = heads.specs("loss", config["loss"], None)
         self._heads = heads
@@ -64,8 +62,6 @@ class Objective:
 
 
 class VariableGroups:
-    """The variables of each optimizer."""
-
     def __init__(self, model: Any, optimizers: Sequence[Any], group_fn: Optional[Callable[[Any], Any]]) -> None:
         self.variables = list(model.trainable_variables)
         self.optimizers = list(optimizers)
@@ -109,10 +105,8 @@ class VariableGroups:
 class TrainStep:
     """One step of training on all replicas; `spare` is the part of a replica without rows.
 
-    Attributes:
-        losses: The sum of the losses, each times the rows of its step.
-        bad_steps: Steps since this sum is no longer finite.
-        has_random_state: The model has random operations whose state is not in checkpoints; set by the first step.
+    `losses` is the sum of the losses, each times the rows of its step, and `bad_steps` the steps since it is no longer finite.
+    `has_random_state`, set by the first step: the model has random operations whose state is not in checkpoints.
     """
 
     def __init__(
@@ -141,7 +135,6 @@ class TrainStep:
         return Stepped(int(total), self._run(self._group.local_values(values), tf.constant(total, tf.float32), present))
 
     def require_finite_loss(self, steps: int, epoch: int) -> None:
-        """Fail for a loss that is NaN or infinite."""
         total = float(self.losses.numpy())
         if not math.isfinite(total):
             first = steps - int(self.bad_steps.numpy()) + 1
@@ -187,8 +180,6 @@ class Stepped(NamedTuple):
 
 
 class Evaluation:
-    """Metrics of a model on datasets."""
-
     def __init__(self, group: Group, model: Any, metrics: Metrics, objective: Optional[Objective] = None) -> None:
         self._group, self._model, self._metrics, self._objective = group, model, metrics, objective
         self._predict = predict_function(group, model)
@@ -239,7 +230,6 @@ class Evaluation:
 
 
 def require_finite_weights(model: Any) -> None:
-    """Fail for weights that the last step has made NaN or infinite."""
     for variable in model.trainable_variables:
         if not np.isfinite(variable.numpy()).all():
             raise LossError(
@@ -249,8 +239,6 @@ def require_finite_weights(model: Any) -> None:
 
 
 def predict_function(group: Group, model: Any) -> Callable[[Sequence[Part]], Sequence[Any]]:
-    """Return a function from the parts of the local replicas to the outputs of the model."""
-
     def run(features: Any) -> Any:
         return group.strategy.run(functools.partial(evaluated, model), args=(features,))
 
@@ -266,7 +254,6 @@ def predict_function(group: Group, model: Any) -> Callable[[Sequence[Part]], Seq
 
 
 def evaluated(model: Any, features: Any) -> Any:
-    """Call a model, or a function that replaces it, outside of training."""
     return model(features, training=False) if isinstance(model, tf.keras.layers.Layer) else model(features)
 
 

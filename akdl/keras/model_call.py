@@ -24,7 +24,6 @@ _PACKAGES = tuple(
 
 
 def call_on_sample(group: Group, model: Any, part: Part, where: str) -> Any:
-    """Return the model's outputs for a part, as in evaluation."""
     try:
         with group.strategy.scope():  # eagerly: this may make the variables, with the random numbers of Keras
             return evaluated(model, part.features)
@@ -40,7 +39,7 @@ def call_on_sample(group: Group, model: Any, part: Part, where: str) -> Any:
 
 
 def _places(error: BaseException) -> List[Tuple[str, str]]:
-    """Return file, line and function of the user's code in a traceback, the innermost last."""
+    # file, line and function of the user's code in a traceback, the innermost last
     found = [(one.filename, str(one.lineno), one.name) for one in traceback.extract_tb(error.__traceback__)]
     found += _PLACE.findall(str(error))
     return [(os.path.basename(file), f"{line}, in {name}") for file, line, name in found if _is_users(file)]

@@ -30,12 +30,10 @@ class ObjectError(ValueError):
 
 
 def name_and_args(spec: Named) -> Tuple[str, Dict[str, Any]]:
-    """Return name and arguments of a spec, which may be a name alone."""
     return (spec, {}) if isinstance(spec, str) else (spec["name"], dict(spec.get("args", {})))
 
 
 def make_optimizer(spec: Named, user: Any) -> Any:
-    """Return an optimizer; its `learning_rate` may be a schedule with a name and arguments."""
     name, args = name_and_args(spec)
     if isinstance(args.get("learning_rate"), Mapping):
         rate_name, rate_args = name_and_args(args["learning_rate"])
@@ -71,7 +69,6 @@ def metric_name(spec: Named) -> str:
 
 
 def find(what: str, name: str, user: Any, *places: Any) -> Any:
-    """Return a class or function from the user's module or one of the modules `places`."""
     own = getattr(user, name, None)
     if callable(own):
         return own
@@ -95,10 +92,7 @@ def find(what: str, name: str, user: Any, *places: Any) -> Any:
 
 
 def unknown_names(config: Mapping[str, Any], user: Any) -> List[str]:
-    """List unknown names and arguments of a config, without making objects.
-
-    A strategy for several workers has to exist before the first variable.
-    """
+    # Without making objects, as a strategy for several workers has to exist before the first variable.
     keras = tf.keras
     found: List[str] = []
 
@@ -129,8 +123,6 @@ def unknown_names(config: Mapping[str, Any], user: Any) -> List[str]:
 
 
 class Heads:
-    """The outputs of a model by name, with their labels, losses and metrics."""
-
     def __init__(self, model: Any, outputs: Any) -> None:
         if isinstance(outputs, Mapping):
             self.names: List[str] = list(outputs)
@@ -142,11 +134,9 @@ class Heads:
 
     @property
     def several(self) -> bool:
-        """True for more than one output."""
         return len(self.names) > 1
 
     def split(self, what: str, values: Any) -> List[Any]:
-        """Split tensors, labels or weights by output."""
         if isinstance(values, Mapping) and (self.several or list(values) == self.names):
             missing = [name for name in self.names if name not in values]
             if missing:
@@ -172,7 +162,7 @@ class Heads:
 
 
 def _named_in(path: str, given: Any) -> Iterator[Tuple[str, Named]]:
-    """Yield path and spec in a part of a config: a spec, a list of specs, or either of them by output."""
+    # path and spec in a part of a config: a spec, a list of specs, or either of them by output
     if isinstance(given, str) or (isinstance(given, Mapping) and "name" in given):
         yield path, given
     elif isinstance(given, Mapping):
@@ -184,7 +174,7 @@ def _named_in(path: str, given: Any) -> Iterator[Tuple[str, Named]]:
 
 
 def _check_arguments(function: Any, args: Mapping[str, Any], skip: int) -> None:
-    """Refuse arguments that are not in a signature; the first `skip` of a plain function are not from the config."""
+    # the first `skip` arguments of a plain function are not from the config
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # of some builtins
@@ -230,7 +220,6 @@ def _accuracy(label: Any, output: Any) -> Any:
 
 
 def learning_rate(optimizer: Any) -> Optional[float]:
-    """Return the learning rate; None for a schedule."""
     rate = getattr(optimizer, "_learning_rate", None)
     if rate is None or not hasattr(rate, "assign"):
         return None

@@ -41,9 +41,6 @@ def main(task_config: Any, module: Union[ModuleType, str], config: Union[str, Ma
         task_config: The argument of the operator's `main`.
         module: The module with the callbacks, or the name of its file among the user files.
         config: The task config, instead of the user parameter.
-
-    Raises:
-        akdl.user_code.config_file.ConfigError: The config is wrong; lists all mistakes.
     """
     if isinstance(module, str):
         module = load_module(os.path.join(task_config.work_dir, module))
@@ -92,7 +89,6 @@ def _train(task_config: Any, config: Dict[str, Any], module: ModuleType, placeho
 
 
 def _with_checkpoints(callbacks: Sequence[Any], path: str) -> List[Any]:
-    """Return the callbacks with a checkpoint, by default in the operator's folder."""
     found, others = [], []
     for spec in callbacks:
         if spec == "checkpoint":

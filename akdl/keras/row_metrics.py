@@ -15,7 +15,7 @@ class Metrics:
     """The metrics of all outputs on this worker.
 
     As in Keras, `metrics` count all rows equally and `weighted_metrics` by their weights. A weighted metric whose name is taken
-    is called `weighted_...`. In the config, each is a list, or a mapping from output to list.
+    is called `weighted_...`.
     """
 
     def __init__(self, config: Mapping[str, Any], user: Any, heads: Heads, label: Any, outputs: Any) -> None:
@@ -48,7 +48,7 @@ class Metrics:
             self._update(part.label, outputs, part.weight)
 
     def result(self, group: Group) -> Dict[str, float]:
-        """Return the values over the rows of all workers, and reset."""
+        # over the rows of all workers
         self.set_state(group.sum(self.state()))
         values = [metric.result() for metric in self._all()]
         self.reset()
@@ -62,7 +62,7 @@ class Metrics:
             metric.reset_state() if hasattr(metric, "reset_state") else metric.reset_states()
 
     def state(self) -> Any:
-        """Return the variables as one array; arrays of several workers can be added."""
+        # one array, as arrays of several workers can be added
         flat = [np.ravel(variable.numpy()).astype(np.float64) for variable in self._variables()]
         return np.concatenate(flat) if flat else np.zeros(0)
 
@@ -88,17 +88,14 @@ class Metrics:
 
 
 def with_rank_of(output: Any, label: Any, weight: Any) -> Tuple[Any, Any]:
-    """Return labels and weights of shape [rows] as [rows, 1] for outputs [rows, n], as in Keras.
-
-    Else a mean over the last axis would be a mean over all rows of a batch.
-    """
+    # Else a mean over the last axis would be a mean over all rows of a batch.
     if output.shape.rank != 2:
         return label, weight
     return tuple(tf.expand_dims(one, -1) if one is not None and one.shape.rank == 1 else one for one in (label, weight))
 
 
 def traced_once(function: Callable[..., Any]) -> Any:
-    """Return a `tf.function` with one trace for all sizes of batches, as the last batch is smaller."""
+    # one trace for all sizes of batches, as the last batch is smaller
     if tf_version() >= (2, 9):
         return tf.function(function, reduce_retracing=True)
     return tf.function(function, experimental_relax_shapes=True)

@@ -18,9 +18,6 @@ class SavedFunction:
 
     An export of Keras 3 has the function `serve`, a SavedModel of Keras 2 can be called. Both contain the structure of the
     model's inputs. Other SavedModels only have a signature, which takes its inputs by name.
-
-    Attributes:
-        input_names: The names of the inputs in the model's order; a signature has no order.
     """
 
     def __init__(self, path: str, name: str) -> None:
@@ -56,7 +53,6 @@ class SavedFunction:
         return self._function(self._arranged(features), *self._rest)
 
     def _arranged(self, features: Any) -> Any:
-        """Return the features in the structure of the inputs, with the ranks and dtypes of Keras."""
         inputs = self._inputs
         if isinstance(inputs, Mapping):
             if len(inputs) == 1 and not isinstance(features, Mapping):
@@ -117,7 +113,7 @@ def _single(features: Any) -> Any:
 
 
 def _as_input(value: Any, spec: Any) -> Any:
-    """Cast numbers and add a missing last axis of size 1, like Keras."""
+    # cast and shaped like Keras
     value = value if tf.is_tensor(value) else tf.convert_to_tensor(value)
     if value.dtype != spec.dtype:
         if tf.string in (value.dtype, spec.dtype):

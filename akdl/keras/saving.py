@@ -17,7 +17,6 @@ from akdl.tf_version import is_keras_3
 
 
 def model_to_save(user: UserModule, trained: Any) -> Any:
-    """Return the part of a model to save: the result of `awf_model_to_save_fn`, or the model."""
     choose = user.function("awf_model_to_save_fn")
     if choose is None:
         return trained
@@ -35,9 +34,7 @@ def try_export(model: Any, features: Any, trained: Any) -> None:
 
 
 def save_model(model: Any, path: str, group: Group, features: Any = None) -> Optional[str]:
-    """Write a SavedModel and return its path, on the chief; all workers have to call this.
-
-    The folder appears only once it is complete.
+    """Write a SavedModel, whole or not at all, and return its path, on the chief; all workers have to call this.
 
     Args:
         features: Features of the model; None for a model that contains its inputs.
@@ -58,7 +55,6 @@ def save_model(model: Any, path: str, group: Group, features: Any = None) -> Opt
 
 
 def export_file(path: str) -> str:
-    """Write the model in a file of Keras as a SavedModel into a folder next to it, and return the folder."""
     folder = f"{path}.export"
     try:
         _write(_load_file(path), folder)
@@ -78,10 +74,7 @@ def require_models(user: UserModule, named: Sequence[Mapping[str, str]]) -> None
 
 
 def load_model(user: UserModule, path: str, name: str) -> Any:
-    """Load a model by the user's `awf_load_model_fn`, or from a SavedModel or a file of Keras.
-
-    Keras 3 does not load SavedModels, and Keras 2 does not load exports of Keras 3: they become a function of the features.
-    """
+    # Keras 3 does not load SavedModels, and Keras 2 does not load exports of Keras 3: they become a function of the features.
     own = user.function("awf_load_model_fn")
     if own is None:
         return _load_file(path) if os.path.isfile(path) else _load_saved_model(path, name)

@@ -20,7 +20,6 @@ def require_targets(task: str, group: Group, mistakes: Sequence[str]) -> None:
 def wrong_train_targets(
     config: Mapping[str, Any], settings: Optional[CheckpointSettings], callbacks: Sequence[Any]
 ) -> List[str]:
-    """List the targets that a training cannot write; missing folders are made."""
     reasons = {}
     if "save_path" in config:
         path = config["save_path"]
@@ -43,6 +42,5 @@ def wrong_train_targets(
 
 
 def wrong_file(key: str, path: str) -> List[str]:
-    """Return the reason that a file cannot be written, in a list, or an empty list."""
     reason = "it is a folder" if os.path.isdir(path) else try_folder(os.path.dirname(os.path.abspath(path)))
     return [f"{key}: {path} cannot be written: {reason}"] if reason else []

@@ -1,7 +1,6 @@
-"""Task configs: read, filled in, and checked as a whole before anything starts.
+"""Task configs: read, filled in, and checked against `task_config.schema.json` before anything starts.
 
-`task_config.schema.json` is the schema of a config. The check here understands the keywords of JSON Schema that it uses, so
-that no package has to be installed.
+The check understands the keywords of JSON Schema that this file uses, so that no package has to be installed.
 """
 
 import json
@@ -36,9 +35,7 @@ def prepare(
 ) -> Dict[str, Any]:
     """Return the config, or the config in a file, with its placeholders filled in, after all checks.
 
-    Args:
-        user: The module whose callbacks have to exist and to take the arguments of the config; None skips this check.
-        look: Returns further mistakes in a config that fits the schema, such as `akdl.keras.objects.unknown_names`.
+    The callbacks of `user` have to exist and to take the arguments of the config. `look` returns further mistakes.
     """
     mistakes: List[str] = []
     filled = fill_in(read_config(config) if isinstance(config, str) else config, placeholders or {}, mistakes)
@@ -89,7 +86,6 @@ def placeholders_in(value: Any) -> Iterator[str]:
 
 
 def check(task: str, config: Any) -> List[str]:
-    """List the mistakes of a config according to the schema of its task."""
     with open(SCHEMA_FILE, encoding="utf-8") as file:
         definitions = json.load(file)["definitions"]
     mistakes = list(_Check(definitions).mistakes(config, definitions[task], ""))
@@ -131,8 +127,6 @@ def _callback_mistakes(task: str, config: Mapping[str, Any], user: UserModule) -
 
 
 class _Check:
-    """A validator for the JSON Schema keywords of our schema."""
-
     def __init__(self, definitions: Mapping[str, Any]) -> None:
         self._definitions = definitions
 

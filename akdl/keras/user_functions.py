@@ -29,8 +29,6 @@ class CallbackError(UserModuleError):
 
 
 class UserModule:
-    """The callbacks of a user's module, or of a namespace with the functions."""
-
     def __init__(self, module: Any) -> None:
         self.module = module
         self.file = file_of(module)
@@ -47,11 +45,7 @@ class UserModule:
         return self.has(name) and argument in inspect.signature(getattr(self.module, name)).parameters
 
     def mistakes(self, name: str, config: Mapping[str, Any], injected: Mapping[str, Any]) -> List[str]:
-        """List the reasons that a callback cannot be called with its arguments in the config.
-
-        Args:
-            injected: Arguments from the runner, passed if the signature names them.
-        """
+        """List the reasons that a callback cannot be called; `injected` is passed where its signature has the names."""
         key = CALLBACKS[name]
         if not self.has(name):
             return [f"{self.file} has to define {name}"]
@@ -74,7 +68,6 @@ class UserModule:
         return found
 
     def create(self, name: str, config: Mapping[str, Any], **injected: Any) -> Any:
-        """Call a callback with its arguments in the config, and with the arguments of the runner that its signature names."""
         mistakes = self.mistakes(name, config, injected)
         if mistakes:
             raise CallbackError("; ".join(mistakes))
