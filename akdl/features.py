@@ -6,9 +6,7 @@ so `dataset.batch(n)` comes first:
     dataset = task_config.tf_context.flink_stream_dataset()
     dataset = features.batches(dataset, 1024, task_config.tf_context.columns)
 
-`task_config.tf_context.batches(1024)` gives the same batches in a fraction of the time, see `akdl.rows.batches`.
-
-TensorFlow is imported inside the functions: some scripts do not use it, and others configure it before it is loaded.
+`task_config.tf_context.batches(1024)` gives the same batches in a fraction of the time.
 """
 
 import struct
@@ -74,9 +72,8 @@ def parse_examples(
 
     Args:
         serialized: String tensor of shape [n]: serialized tf.train.Examples.
-        columns: See `feature_spec`.
+        columns: See `feature_spec`, as for `defaults`.
         exact_doubles: See `feature_spec`; the decoded column is float64.
-        defaults: See `feature_spec`.
 
     Returns:
         Column name to a tensor of shape [n], for an ARRAY column a `tf.SparseTensor` of shape [n, longest].
@@ -111,9 +108,7 @@ def batches(
         dataset: A dataset of serialized rows, such as `task_config.tf_context.flink_stream_dataset()` or
             `tf.data.TFRecordDataset(task_config.dataset_file)`. Shuffle and repeat it before.
         batch_size: Rows in a batch.
-        columns: See `feature_spec`.
-        exact_doubles: See `feature_spec`.
-        defaults: See `feature_spec`.
+        columns: See `feature_spec`, as for `exact_doubles` and `defaults`.
         drop_remainder: Leave the last batch out when it is smaller.
     """
     return (

@@ -34,7 +34,6 @@ def failure_of(error: BaseException, message: Optional[str] = None, trace: Optio
 
 
 def _end_in_the_script(stack: traceback.StackSummary) -> None:
-    """Remove the frames of akdl below the last frame of other code."""
     foreign = [index for index, frame in enumerate(stack) if not frame.filename.startswith(_OWN_FOLDER)]
     if foreign:
         del stack[foreign[-1] + 1 :]
@@ -48,7 +47,7 @@ def _text(error: BaseException) -> str:
 
 
 def _limited(text: str, most: int) -> str:
-    """Limit a text to so many characters by cutting its middle, and replace characters that UTF-8 cannot encode."""
+    """Cut the middle of a text that is longer, and replace characters that UTF-8 cannot encode."""
     if len(text) > most:
         begin = most * 2 // 5
         left_out = len(text) - most

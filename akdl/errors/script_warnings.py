@@ -27,7 +27,6 @@ class ScriptWarnings:
             threading.excepthook = hook
 
     def watch_files(self, kept: Sequence[str] = ()) -> None:
-        """Treat further files in the work folder, except `kept`, as the script's."""
         self._known = {*os.listdir(self._folder), *kept}
 
     def sentences(self) -> List[str]:

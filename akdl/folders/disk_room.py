@@ -9,7 +9,6 @@ from akdl.folders.private_file import private
 
 
 def write_all(file: io.RawIOBase, data: Union[bytes, memoryview]) -> None:
-    """Write all data to an unbuffered file, whose `write` may accept only a part."""
     view = memoryview(data)
     while view:
         view = view[file.write(view) :]

@@ -20,10 +20,7 @@ LOCK = ".akdl-lock"
 
 
 class OwnedFolder:
-    """A new folder below the temporary folder, accessible to this user only. `remove` or the next `sweep` deletes it.
-
-    The folder stays as long as a process holds `fd`, the descriptor of its lock.
-    """
+    """A new folder below the temporary folder, accessible to this user only; it stays while a process holds the lock `fd`."""
 
     def __init__(self, prefix: str, place: Optional[str] = None) -> None:
         self.path = os.path.join(place or tempfile.gettempdir(), f"{prefix}{uuid.uuid4().hex[:12]}")
@@ -34,7 +31,6 @@ class OwnedFolder:
             raise
 
     def remove_at_exit(self) -> None:
-        """Delete the folder when this program ends, unless `remove` did so before."""
         atexit.register(self._remove_in, os.getpid())
 
     def _remove_in(self, pid: int) -> None:
@@ -42,7 +38,6 @@ class OwnedFolder:
             self.remove()
 
     def remove(self) -> None:
-        """Delete the folder and its contents. Safe to call twice."""
         atexit.unregister(self._remove_in)
         if self.fd >= 0:
             shutil.rmtree(self.path, ignore_errors=True)

@@ -20,7 +20,6 @@ def is_private_folder(path: str) -> bool:
 
 
 def not_private(path: str) -> str:
-    """Error text to follow the path of a folder that `is_private_folder` rejects."""
     return f"is not a folder that only this user can access: it {_openness(path)}. Remove it, or ask an administrator to"
 
 

@@ -13,11 +13,7 @@ _LOCK = "lock"
 
 
 def lock_of(folder: str, name: str = _LOCK, shared: bool = False) -> int:
-    """Lock a folder, which is created if needed, until the returned descriptor is closed.
-
-    Raises:
-        PermissionError: The folder belongs to another user, or another user could read it.
-    """
+    """Lock a folder, which is created if needed, until the returned descriptor is closed; other users must not read it."""
     while True:
         with contextlib.suppress(FileExistsError):
             os.mkdir(folder, 0o700)
@@ -61,10 +57,7 @@ def try_locked(folder: str) -> Iterator[bool]:
 
 
 def remove(folder: str) -> None:
-    """Remove a folder whose lock the caller holds.
-
-    The lock goes last. Without it another process could create a new lock and use a folder that is being emptied.
-    """
+    # The lock goes last. Without it another process could create a new lock and use a folder that is being emptied.
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
         if os.path.isdir(path) and not os.path.islink(path):
