@@ -13,10 +13,7 @@ from akdl.wire import Chunk
 
 
 class ArrivingRows:
-    """Rows that arrive while a script reads them; a subclass stores them in `_store`.
-
-    `_changed` guards all attributes and is notified of every change.
-    """
+    """Rows that arrive while a script reads them; `_changed` guards all attributes and is notified of every change."""
 
     def __init__(self, chunks: Iterable[Chunk]) -> None:
         self._changed = threading.Condition()
@@ -70,7 +67,6 @@ class ArrivingRows:
             self._changed.notify_all()
 
     def _check_unbroken(self) -> None:
-        """Raise the error that interrupted the rows, if any."""
         if self._error is not None:
             raise ChannelError(f"the rows of this worker did not arrive completely: {self._error}") from self._error
 

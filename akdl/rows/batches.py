@@ -1,8 +1,7 @@
 """Batches of rows built from whole columns, without parsing and without Python code per cell.
 
-All of it runs in the TensorFlow thread that requests the next batch. A column becomes a serialized TensorProto whose content is
-the column's bytes as received; strings have their lengths in front. This is the fastest way to build string tensors: about
-30 ns each, where a list of Python bytes takes more than 100.
+A column becomes a serialized TensorProto whose content is the column's bytes as received; strings have their lengths in front.
+This is the fastest way to build string tensors: about 30 ns each, where a list of Python bytes takes more than 100.
 """
 
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, List, Mapping, Optional, Sequence, Union
@@ -30,8 +29,6 @@ _DATA_TYPES = {FLOAT32: 1, FLOAT64: 2, STRING: 7, INT64: 9}  # numbers of tensor
 
 
 class RowBatches:
-    """Converts rows to batches of some columns."""
-
     def __init__(
         self, columns: Sequence[TableColumn], exact_doubles: bool = False, defaults: Optional[Mapping[str, Any]] = None
     ) -> None:
@@ -45,7 +42,6 @@ class RowBatches:
         num_epochs: Optional[int] = 1,
         seed: Optional[int] = None,
     ) -> Any:
-        """`tf.data.Dataset` of batches, see `akdl.runner.context.TFContext.batches`."""
         import tensorflow as tf
 
         seeds = tf.compat.v1.get_seed(None) if seed is None else [seed, 0]
@@ -108,7 +104,6 @@ class RowBatches:
 
 
 def dataset_of_strings(generate: Callable[[], Iterator[Any]], shape: Sequence[Optional[int]]) -> Any:
-    """`tf.data.Dataset` of string tensors of this shape."""
     import tensorflow as tf
 
     if tf_version() >= (2, 4):  # which deprecated the older arguments
@@ -117,7 +112,6 @@ def dataset_of_strings(generate: Callable[[], Iterator[Any]], shape: Sequence[Op
 
 
 def with_length(dataset: Any, length: Optional[int]) -> Any:
-    """Set a dataset's cardinality, if the length is known and TensorFlow is 2.2 or newer."""
     import tensorflow as tf
 
     set_length = getattr(tf.data.experimental, "assert_cardinality", None)
@@ -144,10 +138,7 @@ def shuffled(tables: Iterable[Table], buffer_rows: int, random: Any) -> Iterator
 
 
 def batched(tables: Iterable[Table], size: int) -> Iterator[List[Table]]:
-    """Regroup tables into tables of `size` rows, the last one possibly shorter; yield complete tables of one step together.
-
-    A table that the caller has removed from the list is not referenced here any longer.
-    """
+    """Regroup tables into tables of `size` rows, the last one possibly shorter; yield complete tables of one step together."""
     held: List[Table] = []
     missing = size
     for table in tables:
@@ -172,8 +163,6 @@ def batched(tables: Iterable[Table], size: int) -> Iterator[List[Table]]:
 
 
 class _TensorColumn:
-    """Conversion of one column to tensors; `tensors` is their number in each batch."""
-
     def __init__(self, column: TableColumn, exact_doubles: bool, defaults: Mapping[str, Any]) -> None:
         column_type = type_of(column)
         self.name = column.name

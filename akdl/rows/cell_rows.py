@@ -1,6 +1,6 @@
-"""Cutting, choosing and joining rows with operations on whole columns. Pure.
+"""Cutting, choosing and joining rows with operations on whole columns, without nulls. Pure.
 
-These columns have no nulls. Their offsets may have 64 bits: many rows joined can hold more bytes than one message.
+Their offsets may have 64 bits: many rows joined can hold more bytes than one message.
 """
 
 from typing import Any, List, NamedTuple, Sequence
@@ -14,8 +14,6 @@ Array = Any
 
 
 class Table(NamedTuple):
-    """Rows as columns of cells."""
-
     rows: int
     columns: List[Cells]
 

@@ -80,7 +80,6 @@ def _looked_up(table: Array, base: Any, crc: Array) -> Array:
 
 
 def _crc_of_blocks(pairs: Array) -> Array:
-    """Raw CRCs of blocks given as pairs of bytes, shape [n, BLOCK / 2]."""
     tables = _terms_of_pairs()
     crc = np.take(tables[0], pairs[:, 0])
     for place in range(1, len(tables)):

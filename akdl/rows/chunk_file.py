@@ -11,10 +11,7 @@ from akdl.wire import Rows
 
 
 class ChunkFile:
-    """Chunks of columns, written by one thread and read by many.
-
-    Each chunk takes two or three integers of 8 bytes in memory, since there may be millions of chunks.
-    """
+    """Chunks of columns, written by one thread and read by many; two or three integers each, as there may be millions."""
 
     def __init__(self, folder: str, name: str, encoder: ExampleEncoder) -> None:
         self.path = os.path.join(folder, f"{name}.tfrecords")
@@ -40,7 +37,6 @@ class ChunkFile:
         self._ends.append(self._ends[-1] + len(columns))
 
     def rows(self, chunks: int) -> int:
-        """Number of rows in the first `chunks` chunks."""
         return self._rows[chunks]
 
     def size(self) -> int:
@@ -57,11 +53,9 @@ class ChunkFile:
         return Rows.FromString(_read(self._columns_path, self._ends[chunk], self._ends[chunk + 1]))
 
     def has_frames(self, chunks: int) -> bool:
-        """Test if the TFRecord file holds the rows of the first `chunks` chunks."""
         return self._is_begun and len(self._frame_ends) > chunks
 
     def make_frames(self, chunks: int) -> None:
-        """Extend the TFRecord file to the first `chunks` chunks. Threads may call this at once."""
         with self._making:
             self._check_room(chunks)
             if not self._is_begun:

@@ -35,11 +35,7 @@ class ExampleRows:
         return len(self._cells[0]) if self._cells else 0
 
     def read(self, example: Any, row: int) -> List[Any]:
-        """Cells of a row, in the order of the columns: a number, bytes, a tuple of these, or None.
-
-        Raises:
-            ValueError: An unknown column, a wrong number of values, or null in a column that is NOT NULL.
-        """
+        """Cells of a row, in the order of the columns: a number, bytes, a tuple of these, or None."""
         features = example.features.feature
         cells: List[Any] = []
         known = 0
@@ -86,7 +82,6 @@ class ExampleRows:
                 self._forms[place] = form
 
     def take(self, message: Rows) -> None:
-        """Move all rows to an empty message."""
         message.rows = len(self)
         for column, cells in zip(self._columns, self._cells):
             present = [cell for cell in cells if cell is not None] if None in cells else cells
@@ -130,7 +125,6 @@ class _ExampleColumn:
             self._refuse(ValueError, row, "a value, since the column is NOT NULL", "none")
 
     def fill(self, column: Column, cells: Sequence[Any], valid: Optional[Array]) -> None:
-        """Fill the message with the cells that are not null."""
         where = f"column {self.name!r} ({self._sql_type})"
         cell_offsets, has_value = None, valid
         if self.is_array:
@@ -144,7 +138,6 @@ class _ExampleColumn:
         fill_column(column, self.name, filled)
 
     def read(self, feature: Any, row: int) -> Any:
-        """Cell of a feature of any kind."""
         name = feature.WhichOneof("kind")
         if name is None:
             self.check_null(row)

@@ -61,7 +61,6 @@ class ExampleEncoder:
 
 
 def records(frames: Union[bytes, memoryview]) -> Iterator[bytes]:
-    """Yield the record of each frame."""
     start = 0
     while start < len(frames):
         end = start + HEAD + int.from_bytes(frames[start : start + 8], "little")
@@ -96,8 +95,6 @@ _Part = Union[_Alike, _Varying]
 
 
 class _Field:
-    """Encoder of one column."""
-
     def __init__(self, column: TableColumn, exact_doubles: bool) -> None:
         column_type = type_of(column)
         self.name = column.name

@@ -23,8 +23,6 @@ _LOOK_S = 0.05
 
 
 class ExtraFile(NamedTuple):
-    """Files of one extra input: its Examples, and its text."""
-
     path: str
     text: str
 
@@ -40,7 +38,6 @@ class ExtraFiles:
         ]
 
     def append(self, number: int, rows: int, columns: bytes) -> None:
-        """Store a chunk of input `number`, counted from 1."""
         self._inputs[number - 1].append(rows, columns)
 
     def complete(self, write_text: WriteText, shared: str = "", waits: bool = False) -> List[ExtraFile]:

@@ -1,8 +1,8 @@
 """Rows on their way from the channel into a script.
 
-Chunks of columns are appended to a file as received, and no row is touched. Readers follow: `columns` yields the chunks;
-`segments` yields the path of a small TFRecord file with the rows received since, so that TensorFlow's own reader can follow.
-Examples are made on request, and kept in the TFRecord file when a script asks for that file or reads a second time.
+Chunks of columns are appended to a file as received, and no row is touched. `columns` yields the chunks; `segments` yields the
+path of a small TFRecord file with the rows received since, so that TensorFlow's own reader can follow. Examples are made on
+request, and kept when a script asks for the file or reads a second time.
 """
 
 import os
@@ -21,8 +21,6 @@ SEGMENT_BYTES = 2 << 20  # of columns. Available chunks share a segment, as open
 
 
 class FileRows(ArrivingRows):
-    """This worker's rows, written to files by a separate thread."""
-
     is_stream = False
     is_once = False
 
@@ -42,13 +40,11 @@ class FileRows(ArrivingRows):
         super().__init__(chunks)
 
     def progress(self) -> Progress:
-        """The script's progress, for the report to the bridge."""
         with self._changed:
             waiting, path = self._waiting > 0, self._input.path
             return Progress(rows_read=self.taken, waiting=waiting, dataset_file=path, dataset_complete=self._has_file())
 
     def wait_for_progress(self, timeout_s: float) -> None:
-        """Wait until `progress` may have changed: always the full time."""
         time.sleep(timeout_s)
 
     def file(self) -> str:
@@ -70,7 +66,6 @@ class FileRows(ArrivingRows):
             return self._extra.complete(write_text, shared, waits)
 
     def first_columns(self) -> Optional[Rows]:
-        """Wait for the first chunk; None where there are no rows."""
         return None if self.is_empty() else self._input.columns(0)
 
     def length(self) -> int:
@@ -102,7 +97,6 @@ class FileRows(ArrivingRows):
                 yield path
 
     def columns(self) -> Iterator[Rows]:
-        """Yield the rows as they arrive, a chunk at a time."""
         for start, end in self._ranges():
             for chunk in range(start, end):
                 yield self._input.columns(chunk)
@@ -125,7 +119,6 @@ class FileRows(ArrivingRows):
             self._fail(error)
 
     def _has_file(self) -> bool:
-        """Test if the TFRecord file has all rows; the caller holds the lock."""
         return self._complete and self._error is None and self._input.has_frames(len(self._input))
 
     def _wait_complete(self) -> None:

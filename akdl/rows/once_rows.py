@@ -1,7 +1,4 @@
-"""Rows of a bounded table for a script that reads them once (`readOnce`): they wait in Flink and are not stored on disk.
-
-They arrive like the rows of a stream, except that a second pass is an error.
-"""
+"""Rows of a bounded table for a script that reads them once (`readOnce`): they wait in Flink and are not stored on disk."""
 
 from typing import Iterator, List, Optional
 
@@ -12,8 +9,6 @@ _REMEDY = "remove readOnce from the operator, which then keeps the rows on disk"
 
 
 class OnceRows(StreamRows):
-    """This worker's rows, read from the channel at the script's pace, see `StreamRows`."""
-
     is_stream = False
     is_once = True
 
@@ -39,7 +34,6 @@ class OnceRows(StreamRows):
 
 
 def second_pass(num_epochs: Optional[int] = 1) -> ValueError:
-    """Error for a script that reads its rows again."""
     # TensorFlow passes on a ValueError; it converts other kinds to an unknown error.
     what = "this is a second pass" if num_epochs == 1 else f"num_epochs is {num_epochs}"
     return ValueError(f"with readOnce the rows can be read once, and {what}: {_REMEDY}")

@@ -1,7 +1,7 @@
 """Rows of a stream on their way from the channel into a script: each row is given once, and few are held at a time.
 
-`columns` yields chunks of columns as received. TensorFlow's own TFRecord reader gets the rows as small files that are removed
-after reading, so that no row is touched in Python and memory stays constant for weeks.
+TensorFlow's own TFRecord reader gets the rows as small files that are removed after reading, so that no row is touched in
+Python and memory stays constant for weeks.
 """
 
 import logging
@@ -18,8 +18,6 @@ HELD_BYTES = 4 << 20  # rows that wait here for the script, or a single larger c
 
 
 class Held(NamedTuple):
-    """A chunk that waits for the script."""
-
     rows: int
     columns: bytes
 
@@ -28,8 +26,7 @@ class StreamRows(ArrivingRows):
     """This worker's rows, read from the channel by a separate thread at the script's pace.
 
     `on_finished`, if set, gets the number of rows that the script received before it requested more. Rows of `segments` are not
-    counted:
-    TensorFlow may keep them in an incomplete batch.
+    counted: TensorFlow may keep them in an incomplete batch.
     """
 
     is_stream = True
@@ -54,7 +51,6 @@ class StreamRows(ArrivingRows):
         return None
 
     def progress(self) -> Progress:
-        """The script's progress, for the report to the bridge."""
         with self._changed:
             self._reported = self.taken
             return Progress(rows_read=self.taken, waiting=self._waiting > 0)
@@ -71,18 +67,13 @@ class StreamRows(ArrivingRows):
         raise RuntimeError("the number of rows in a stream is not known: read them from dataset_fn()")
 
     def segments(self) -> Iterator[str]:
-        """Yield paths of TFRecord files that together hold each row once; a path is valid until the next one."""
         for number, chunks in enumerate(self._scan()):
             frames = (self._encoder.frames(Rows.FromString(chunk.columns)) for chunk in chunks)
             with segment_file(os.path.join(self._folder, f"rows-{number}.tfrecords"), frames) as path:
                 yield path
 
     def columns(self, finishes: bool = True) -> Iterator[Rows]:
-        """Yield the rows as they arrive, a chunk at a time; a second call yields nothing.
-
-        Args:
-            finishes: Count a chunk as finished when the next one is requested; else the caller calls `finish`.
-        """
+        # With `finishes`, a chunk counts as finished when the next one is requested; else the caller calls `finish`.
         for chunks in self._scan():
             for chunk in chunks:
                 yield Rows.FromString(chunk.columns)
@@ -96,7 +87,6 @@ class StreamRows(ArrivingRows):
             self.on_finished(self._finished)
 
     def _scan(self) -> Iterator[List[Held]]:
-        """Yield all chunks, grouped by their arrival."""
         with self._changed:
             is_first, self._scanned = not self._scanned, True
         if not is_first:

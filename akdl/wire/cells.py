@@ -1,7 +1,4 @@
-"""Conversion between a column of the message `Rows` and arrays. Pure.
-
-The layout is Arrow's, see `proto/exchange.proto`; buffers are viewed or copied as a whole.
-"""
+"""Conversion between a column of the message `Rows` and arrays, in the layout of `proto/exchange.proto`. Pure."""
 
 from typing import Any, NamedTuple, Optional, Sequence
 
@@ -101,7 +98,6 @@ def lengths_of(cells: Sequence[Any]) -> Array:
 
 
 def spread(values: Array, valid: Optional[Array]) -> Array:
-    """One value per cell: the given values for valid cells, and 0 for null cells."""
     if valid is None:
         return values
     result = np.zeros(len(valid), values.dtype)
@@ -110,7 +106,6 @@ def spread(values: Array, valid: Optional[Array]) -> Array:
 
 
 def offsets_of(lengths: Array, where: str) -> Array:
-    """Offsets of cells or values of these lengths, which have to fit one message."""
     offsets = packed_offsets(lengths)
     if offsets[-1] > np.iinfo(np.int32).max:
         raise ValueError(f"{where}: expected less than 2 GB in one batch, got {offsets[-1]} bytes or elements")
@@ -118,7 +113,6 @@ def offsets_of(lengths: Array, where: str) -> Array:
 
 
 def packed_bits(booleans: Array) -> bytes:
-    """Booleans as bits, the least significant of each byte first."""
     whole = np.zeros(-(-len(booleans) // 8) * 8, bool)
     whole[: len(booleans)] = booleans
     # numpy's default order is the reverse, and its argument for the order is new in 1.17.
@@ -126,5 +120,4 @@ def packed_bits(booleans: Array) -> bytes:
 
 
 def unpacked_bits(bits: bytes, count: int) -> Array:
-    """The first `count` bits as booleans, or all if there are fewer."""
     return np.unpackbits(np.frombuffer(bits, np.uint8)).reshape(-1, 8)[:, ::-1].reshape(-1)[:count].astype(bool)

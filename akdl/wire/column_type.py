@@ -1,7 +1,4 @@
-"""SQL types of columns: their meanings in one table, and the parser of their texts. Pure.
-
-Features and cells (`akdl`), schemas and Arrow (`bridge`) and sources (`operators`) use this table.
-"""
+"""SQL types of columns: their meanings in one table, and the parser of their texts. Pure."""
 
 import enum
 import functools
@@ -136,7 +133,6 @@ class ColumnType:
 
     @property
     def element_sql(self) -> str:
-        """Type of the cell or element as Flink SQL text without NOT NULL."""
         text = self.name or self.kind.value
         return f"{text}({', '.join(map(str, self.arguments))})" if self.arguments else text
 
@@ -184,7 +180,6 @@ def _without_not_null(text: str) -> Tuple[str, bool]:
 
 
 def _parse_plain(text: str) -> Tuple[Kind, str, Arguments]:
-    """Kind, Flink's name where it differs from the kind's, and arguments."""
     found = _TYPE.fullmatch(text)
     if found is None or found.group(1) not in _KINDS:
         raise ValueError(f"the unknown type {text!r}; known types are {', '.join(sorted(_KINDS))}, and ARRAY<...> of them")

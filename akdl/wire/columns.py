@@ -1,7 +1,4 @@
-"""Conversion between columns of Python values and the message that carries them between processes.
-
-It serves `output_writer.write_batch`, and both directions of a prediction process. `cells` has the layout.
-"""
+"""Conversion between columns of Python values and the message that carries them between processes."""
 
 import datetime
 import decimal
@@ -64,7 +61,6 @@ def decode_columns(message: Rows, columns: Sequence[TableColumn], utf8: bool = F
 
 
 def is_utf8(column: TableColumn) -> bool:
-    """Test if a column's values are strings, sent as UTF-8."""
     return type_of(column).kind in (Kind.STRING, Kind.DECIMAL)
 
 

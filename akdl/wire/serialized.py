@@ -1,7 +1,7 @@
 """Fast serialization of messages with large byte fields.
 
 protobuf grows its buffer repeatedly, and the system takes the memory back each time: 0.8 ms for a megabyte, where joining the
-pieces takes 0.1 ms. The result is the same.
+pieces takes 0.1 ms.
 """
 
 from typing import Any, List, NamedTuple, Sequence
