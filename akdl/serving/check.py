@@ -1,11 +1,7 @@
-"""Check of an exported model: it is loaded once in a clean process before it is accepted.
-
-`python -m akdl.serving.check FOLDER` loads the SavedModel in a folder and prints a JSON object: the version of TensorFlow, and
-the graphs with their tags, signatures, inputs and outputs. For a missing or broken model the object has the reason as `error`,
-and the exit status is 1.
+"""`python -m akdl.serving.check FOLDER`: load an exported model once in a clean process, and print its description as JSON.
 
 A clean process has no state of the training: variables in memory, classes of the script, GPU, cluster. A model that loads there
-loads elsewhere.
+loads elsewhere. For a missing or broken model the object has the reason as `error`, and the exit status is 1.
 """
 
 import json
@@ -26,11 +22,7 @@ _LAST_LINES = 20
 
 
 def describe(folder: str) -> Dict[str, Any]:
-    """Load every graph of the SavedModel in `folder`, in this process, and describe it as JSON values.
-
-    Raises:
-        ModelError: There is no model, or several, or it is broken or has no signature for prediction.
-    """
+    """Load every graph of a SavedModel in this process; describe TensorFlow, tags, signatures, inputs and outputs."""
     import tensorflow as tf
 
     model = find_saved_model(folder)

@@ -47,11 +47,7 @@ class Converted(NamedTuple):
 class InputConverter:
     """Converts the cells of one column for one input.
 
-    Args:
-        cells_hold_batches: Cells are whole tensors with the batch dimension, and not elements of a batch.
-
-    Raises:
-        SignatureError: No column can feed an input of this kind.
+    With `cells_hold_batches`, cells are whole tensors with the batch dimension, and not elements of a batch.
     """
 
     def __init__(self, tensor: TensorDescription, column: str, cells_hold_batches: bool = False, utf8: bool = False) -> None:
@@ -130,8 +126,6 @@ class InputConverter:
 
 
 class _StringCells:
-    """Reads cells of strings or bytes, or of lists of them."""
-
     dtype = np.dtype(object)
 
     def whole(self, cells: Union[Array, Sequence[Any]]) -> Optional[Array]:
@@ -164,7 +158,6 @@ class _CellShape:
         return np.zeros((0, *(max(0, size) for size in self.sizes or ())), dtype)
 
     def reshaped(self, array: Array) -> Array:
-        """Reshape the rows of an array to this shape."""
         own = array.shape[1:]
         if self.sizes is None or self._is_of(own):
             return array

@@ -20,8 +20,7 @@ class LiveModel:
     """The current model. Thread-safe.
 
     One model predicts all of a batch. A new model is loaded next to the old one and predicts some of the latest rows as a
-    trial, which also spares its first batch the slow first call; then it takes over. The old one is closed after its last
-    batch.
+    trial, which also spares its first batch the slow first call; then it takes over.
     """
 
     def __init__(self, path: str, load: Callable[[str], ServedModel]) -> None:
@@ -33,11 +32,9 @@ class LiveModel:
 
     @property
     def model(self) -> ServedModel:
-        """The current model, for inspection."""
         return self._current.model
 
     def predict_collecting(self, columns: Mapping[str, Any], rows: int) -> Tuple[Dict[str, Values], List[BadRow]]:
-        """Predict rows, see `ServedModel.predict_collecting`."""
         with self._in_use() as model:
             results, bad = model.predict_collecting(columns, rows)
         if rows:
@@ -46,12 +43,7 @@ class LiveModel:
         return results, bad
 
     def offer(self, path: str, name: str) -> str:
-        """Replace the model, and return a message for the log.
-
-        Raises:
-            ModelError: The new model cannot be loaded; the old one stays.
-            ServingError: The new model does not fit; the old one stays.
-        """
+        """Replace the model, and return a message for the log; the old one stays if the new one does not load or fit."""
         with self._offers:
             started = time.monotonic()
             new = self._loaded(path, name)

@@ -70,27 +70,16 @@ class ServedModel:
 
     @property
     def inputs(self) -> Dict[str, TensorDescription]:
-        """Column to the input that it feeds."""
         by_key = {tensor.key: tensor for tensor in self.signature.inputs}
         return {converter.column: by_key[converter.key] for converter in self._inputs}
 
     @property
     def outputs(self) -> Dict[str, TensorDescription]:
-        """Result column to the output that it holds."""
         by_key = {tensor.key: tensor for tensor in self.signature.outputs}
         return {converter.name: by_key[converter.key] for converter in self._outputs}
 
     def predict(self, columns: Mapping[str, Any], rows: Optional[int] = None) -> Dict[str, Values]:
-        """Predict rows, or raise an error for the bad ones.
-
-        Args:
-            columns: At least the columns of `inputs`: arrays with rows on the first axis, or sequences of cells, see
-                `akdl.serving.input_cells`. None is null.
-            rows: Expected number of rows; by default the length of the columns.
-
-        Returns:
-            Result columns: an array with rows on the first axis, or a list of cells.
-        """
+        """Predict rows; a column is an array with rows on the first axis, or a sequence of cells. Bad rows raise RowsError."""
         results, bad = self.predict_collecting(columns, rows)
         if bad:
             raise RowsError(bad)
@@ -130,7 +119,6 @@ class ServedModel:
         self.close()
 
     def _checked(self, defaults: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Verify that the defaults are valid values of their inputs."""
         by_column = {converter.column: converter for converter in self._inputs}
         unknown = [column for column in defaults if column not in by_column]
         if unknown:
@@ -208,7 +196,6 @@ class ServedModel:
         return next(iter(counts.values()))
 
     def _batches(self, values: Dict[str, Converted], good: Sequence[int]) -> Iterator[Sequence[int]]:
-        """Yield the rows of each call of the model."""
         groups: Iterable[Sequence[int]] = [good]
         if any(isinstance(converted.values, list) for converted in values.values()):
             by_shape: Dict[Any, List[int]] = {}
@@ -243,7 +230,6 @@ class ServedModel:
         yield _Predicted(rows, cells)
 
     def _call(self, feeds: Dict[str, Array], rows: int) -> Dict[str, Array]:
-        """Call the model and return its outputs with rows on the first axis."""
         if self._cells_hold_batches:
             fetched = self._runner.run({key: array[0] for key, array in feeds.items()})
             return {key: array[np.newaxis] for key, array in fetched.items()}

@@ -11,15 +11,7 @@ Model = Union[str, Iterable[Tuple[int, str]]]
 
 
 class ModelFolder:
-    """The folder of a model; a temporary one where the model has to be unpacked.
-
-    Args:
-        model: Folder of a SavedModel, or a zip or tar file of one, at any address of `akdl.storage.files`; or the rows of a
-            model table.
-
-    Raises:
-        ModelError: The file or the rows cannot be read, or do not hold a model.
-    """
+    """The folder of a model at any address, an archive of one, or the rows of a table; a temporary one for unpacked files."""
 
     def __init__(self, model: Model) -> None:
         self._temporary: Optional[OwnedFolder] = None
@@ -48,6 +40,5 @@ class ModelFolder:
         return path if os.path.isdir(path) else unpack_file(path, target)
 
     def remove(self) -> None:
-        """Delete the unpacked files. Safe to call twice."""
         if self._temporary is not None:
             self._temporary.remove()

@@ -1,10 +1,7 @@
 """`python -m akdl.serving.model_server`: a process that holds one model and predicts for all Flink tasks on its host.
 
 It listens at once and loads the model afterwards; a call of `Describe` waits for the model, or returns the reason for its
-failure.
-
-It ends at once, with status 0, on SIGTERM and when the parent closes its end of the pipe or dies; unpacked files and the socket
-are removed. A model that cannot be loaded does not end it: every client gets the reason.
+failure. It ends with status 0 on SIGTERM and when the parent closes its end of the pipe or dies.
 
 Another model can take over: one that appears in a watched folder, or one named by a client. Notices report the outcome; they
 travel with the next prediction to a client that asked for them, for the log of the job.
@@ -51,11 +48,8 @@ _MOST_NOTICES = 100  # queued for the next prediction
 class ModelServer:
     """Serves calls with one model at a time.
 
-    Args:
-        address: An address such as "unix:/tmp/x/model.sock", or "127.0.0.1:0" for a free port: then the address is written
-            to a file in `work_dir`.
-        work_dir: A folder to remove at the end. A process that holds its file `lock` is about to connect or to start a
-            server.
+    A free port of "127.0.0.1:0" is written to `work_dir`, which is removed at the end. A process that holds its file `lock` is
+    about to connect or to start a server.
     """
 
     def __init__(self, serving: Serving, address: str, token: str, work_dir: Optional[str] = None) -> None:
@@ -88,7 +82,6 @@ class ModelServer:
             os.rename(part, os.path.join(work_dir, ADDRESS_FILE))
 
     def load(self) -> None:
-        """Load the model; clients wait for it."""
         started = time.monotonic()
         try:
             import_tensorflow()
@@ -103,7 +96,6 @@ class ModelServer:
         self._server.wait_for_termination()
 
     def clean_up(self) -> None:
-        """Remove files from disk."""
         if self._live is not None:
             self._live.remove_files()
         if self._socket is not None and os.path.exists(self._socket):
@@ -206,7 +198,6 @@ class ModelServer:
 
 
 def main() -> int:
-    """Serve the model that the environment names."""
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # allocate only the model's share of the GPU
     settings = take_settings(os.environ)

@@ -1,8 +1,4 @@
-"""Conversion of cells to numbers or booleans of one type. Pure.
-
-`akdl.serving.input_cells` lists the accepted cells. Tables by the kind of the type hold the parsers of strings and the
-conversions of other numbers.
-"""
+"""Conversion of cells to numbers or booleans of one type. Pure."""
 
 import decimal
 import re
@@ -100,7 +96,6 @@ class NumberCells:
         return np.frombuffer(content, self.dtype.newbyteorder("<")).astype(self.dtype)
 
     def _from_numbers(self, cell: Any) -> Array:
-        """Value of a number, or of a list or array of numbers."""
         try:
             array = np.asarray(cell)
         except (ValueError, TypeError):
@@ -132,7 +127,6 @@ class NumberCells:
 
 
 def cast(array: Array, dtype: Any, name: object) -> Array:
-    """Convert numbers or booleans to a type of numpy."""
     if array.dtype == dtype:
         return array
     result, fits = _CONVERSIONS[dtype.kind](array, dtype)
@@ -143,7 +137,6 @@ def cast(array: Array, dtype: Any, name: object) -> Array:
 
 
 def shown(value: Any) -> str:
-    """Beginning of a value for a message."""
     text = repr(value)
     return text if len(text) <= 80 else text[:80] + "..."
 

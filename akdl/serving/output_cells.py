@@ -23,12 +23,7 @@ _KINDS = {Kind.BOOLEAN, Kind.STRING, Kind.BYTES, *INTEGERS, *FLOATS}
 
 
 class OutputColumn(NamedTuple):
-    """A column of predictions.
-
-    Args:
-        type: Flink SQL type such as "DOUBLE" or "ARRAY<FLOAT>", or Alink's name; None returns arrays unconverted.
-        key: Name of the output in the signature; by default the column's name.
-    """
+    """A column of predictions; `key` is the name of the output, and without a type arrays are returned unconverted."""
 
     name: str
     type: Optional[str]
@@ -114,7 +109,6 @@ class OutputConverter:
         return self._numbers
 
     def _elements(self, array: Array) -> Array:
-        """Elements of each row, flat; without ARRAY the only element."""
         flat = _flat(array)
         if self._is_array:
             return flat
@@ -149,7 +143,6 @@ def _flat(array: Array) -> Array:
 
 
 def _known(sql_type: str) -> Optional[ColumnType]:
-    """Parsed type; None if it cannot hold an output."""
     try:
         column_type = parse_type(sql_type)
     except ValueError:

@@ -82,7 +82,6 @@ def _load_function(
 def _load_session(
     path: str, tags: List[str], signature: Signature, outputs: Sequence[TensorDescription], threads: Optional[int]
 ) -> Tuple[Any, Call]:
-    """Load a model into a session: TensorFlow 1, or 2 without eager execution."""
     import tensorflow as tf
 
     config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=threads or 0, allow_soft_placement=True)

@@ -12,13 +12,7 @@ _INTERNAL = ("__saved_model_init_op", "__saved_model_train_op")
 
 @dataclass(frozen=True)
 class TensorDescription:
-    """An input or output of a signature.
-
-    Args:
-        dtype: TensorFlow's name of the type, such as "float32" or "string".
-        shape: Sizes with the batch dimension, -1 for a variable one; None for an unknown number of dimensions.
-        tensor: Its name in the graph; empty for sparse and ragged ones.
-    """
+    """An input or output of a signature; `tensor` is empty for sparse and ragged ones, and sizes of -1 are variable."""
 
     key: str
     dtype: str
@@ -31,8 +25,6 @@ class TensorDescription:
 
 @dataclass(frozen=True)
 class Signature:
-    """A function of a SavedModel."""
-
     key: str
     inputs: Tuple[TensorDescription, ...]
     outputs: Tuple[TensorDescription, ...]
