@@ -1,7 +1,6 @@
-"""The argument of a user's `main`: a task config.
+"""The argument of a user's `main`: a task config, with the names and meanings of Alink's documentation.
 
-Names and meanings follow Alink's documentation of its script operators, so that a script written for Alink finds its usual
-attributes. `dataset_file` and `dataset_length` wait until this worker's whole share has arrived; everything else, including
+`dataset_file` and `dataset_length` wait until this worker's whole share has arrived; everything else, including
 `tf_context.flink_stream_dataset()`, is available at once.
 
 A script may derive one config from another: `TrainTaskConfig(saved_model_dir=folder, **task_config.__dict__)`. So each class

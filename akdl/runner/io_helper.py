@@ -31,29 +31,12 @@ _FILES_OF_TRAINING = (
 
 
 def output_model_to_flink(model_dir: str, output_writer: Any) -> None:
-    """Write the SavedModel in `model_dir`, or one folder below, as rows of (model_id BIGINT, model_info STRING).
-
-    Args:
-        model_dir: The folder.
-        output_writer: `task_config.output_writer`.
-
-    Raises:
-        akdl.storage.model_archive.ModelError: There is no SavedModel, or there are several.
-    """
+    """Write the SavedModel in `model_dir`, or one folder below, as rows of (model_id BIGINT, model_info STRING)."""
     write_model(model_dir, output_writer)
 
 
 def output_model_ckpt_to_flink(saved_model_dir: str, latest_ckpt_dir: str, output_writer: Any) -> None:
-    """Write a SavedModel and a folder with a checkpoint as rows of one model table.
-
-    Args:
-        saved_model_dir: See `output_model_to_flink`.
-        latest_ckpt_dir: A folder; its content is written.
-        output_writer: `task_config.output_writer`.
-
-    Raises:
-        akdl.storage.model_archive.ModelError: There is no SavedModel, or there are several.
-    """
+    """Write a SavedModel, and the content of a folder with a checkpoint, as rows of one model table."""
     write_model(saved_model_dir, output_writer, checkpoint=latest_ckpt_dir)
 
 
@@ -63,28 +46,18 @@ def find_timestamp_dir(saved_model_dir: str) -> str:
 
 
 def pack_dir_to_file(directory: str, chunk_size: int = CHUNK_BYTES) -> Dict[str, Any]:
-    """Write the content of a folder as a zip file next to it.
-
-    Returns:
-        `name`, the path of the zip file; its `size` in bytes; `chunk_size`; and `chunks`, the number of chunks of this size.
-    """
+    """Write the content of a folder as a zip file next to it; return its name, size, and number of chunks."""
     path = shutil.make_archive(os.path.abspath(directory), "zip", directory)
     size = os.path.getsize(path)
     return {"name": path, "size": size, "chunk_size": chunk_size, "chunks": -(-size // chunk_size)}
 
 
 def unpack_model_from_flink(model_path: str, work_dir: str) -> str:
-    """Unpack a model table that arrived as an extra input.
+    """Unpack a model table that arrived as an extra input, and return the path of the new folder.
 
     Args:
         model_path: The file at `user_params["ALINK:bc_k"]`, with one line "model_id model_info" per row, in any order.
         work_dir: The parent of the new folder, which is named like the zip file in row 0.
-
-    Returns:
-        The path of the new folder.
-
-    Raises:
-        akdl.storage.archive.ArchiveError: The rows do not hold a zip file.
     """
     with open(model_path, encoding="utf-8") as lines:
         rows = {int(number): text for number, text in (line.rstrip("\n").split(" ", 1) for line in lines)}
@@ -124,11 +97,7 @@ def gfile_copy_dir_content(remote_dir: str, local_dir: str) -> None:
 
 
 def file_io_copy_fix(src: str, dst: str, overwrite: bool = False) -> None:
-    """Copy a file with TensorFlow's file access.
-
-    Raises:
-        ValueError: `dst` exists, and `overwrite` is not set.
-    """
+    """Copy a file with TensorFlow's file access; a ValueError if `dst` exists, unless `overwrite` is set."""
     if not overwrite and tf.io.gfile.exists(dst):
         raise ValueError(f"{dst} exists: set overwrite=True to replace it")
     _replace(src, dst)

@@ -1,7 +1,4 @@
-"""Metrics of a training, reported by the script.
-
-The thread that reports the script's progress to the Flink side includes the latest values.
-"""
+"""Metrics of a training, reported by the script; the thread of its progress sends the latest values to the Flink side."""
 
 import numbers
 import threading
@@ -11,15 +8,12 @@ from akdl.wire import Report
 
 
 class Reports:
-    """Latest value of each metric; `is_exporting` is set while the trained model is exported."""
-
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._latest = Report()
         self.is_exporting = False
 
     def add(self, step: Optional[int], metrics: Mapping[str, Any]) -> None:
-        """Replace the values of some metrics, see `akdl.runner.config.TaskConfig.report`."""
         values = {name: _number(name, value) for name, value in metrics.items()}
         at = None if step is None else int(_number("step", step))
         with self._lock:
@@ -30,7 +24,6 @@ class Reports:
                 self._latest.metrics[name] = value
 
     def latest(self) -> Report:
-        """Copy of the latest values."""
         copy = Report()
         with self._lock:
             copy.CopyFrom(self._latest)

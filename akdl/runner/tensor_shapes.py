@@ -24,10 +24,7 @@ _NAMES = {
 
 
 def write_tensor_shapes(rows: Any, columns: Sequence[TableColumn], work_dir: str) -> None:
-    """Write shape and type of each ARRAY column as two JSON objects, unless there are no such columns or no rows.
-
-    The shape is that of the first valid cell, so this waits for the first rows.
-    """
+    # The shape is that of the first valid cell, so this waits for the first rows.
     types = {column.name: _NAMES.get(type_of(column).kind) for column in columns if type_of(column).is_array}
     types = {name: dtype for name, dtype in types.items() if dtype is not None}
     first = rows.first_columns() if types else None

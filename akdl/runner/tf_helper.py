@@ -12,9 +12,6 @@ def set_intra_op_parallelism(intra_op_parallelism_threads: int = 1) -> None:
 
     The thread pool is created with the first session or operation and cannot be changed later, so call this first. Sessions
     with their own config use the same pool.
-
-    Args:
-        intra_op_parallelism_threads: The number of threads.
     """
     config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=intra_op_parallelism_threads, inter_op_parallelism_threads=1)
     config.gpu_options.allow_growth = True
@@ -23,12 +20,7 @@ def set_intra_op_parallelism(intra_op_parallelism_threads: int = 1) -> None:
 
 
 def preview_tfrecords_file(filepath: str, count: Optional[int] = None) -> None:
-    """Print the Examples of a TFRecord file with their numbers, from 0.
-
-    Args:
-        filepath: The file, such as `task_config.dataset_file`.
-        count: Number of Examples to print; None for all.
-    """
+    """Print the Examples of a TFRecord file, or the first `count` of them, with their numbers from 0."""
     for number, record in enumerate(tf.compat.v1.io.tf_record_iterator(filepath)):
         if number == count:
             return

@@ -57,20 +57,12 @@ class Flag(_WithText, int):
 
 
 def with_text(params: Mapping[str, Any]) -> Dict[str, Any]:
-    """Return parameters whose numbers and booleans also act as text; lists and objects are unchanged.
-
-    Args:
-        params: Name to JSON value.
-    """
+    """Return parameters whose numbers and booleans also act as text; lists and objects are unchanged."""
     return {name: _with_text(value) for name, value in params.items()}
 
 
 def plain(params: Mapping[str, Any]) -> Dict[str, Any]:
-    """Return parameters as plain JSON values, with `bool`, `int` and `float`.
-
-    Args:
-        params: Parameters such as `task_config.user_params`.
-    """
+    """Return parameters, such as `task_config.user_params`, as plain JSON values, with `bool`, `int` and `float`."""
     return {name: _plain_value(value) for name, value in params.items()}
 
 

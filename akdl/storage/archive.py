@@ -46,8 +46,6 @@ class ArchiveError(ValueError):
 
 
 class Limits(NamedTuple):
-    """Limits on unpacked content."""
-
     members: int = 1_000_000
     bytes: int = 100 << 30
     ratio: float = 200.0  # of content to archive, for content of more than `free_bytes`
@@ -99,8 +97,6 @@ def unpack_archive(
 
 
 class Counter:
-    """Counts the content of an archive against its limits."""
-
     def __init__(self, limits: Limits, archive_bytes: int) -> None:
         self._limits = limits
         self._most = min(limits.bytes, max(limits.free_bytes, int(limits.ratio * archive_bytes)))
@@ -126,8 +122,6 @@ class Counter:
 
 
 class Counted:
-    """Content that is counted while it is read."""
-
     def __init__(self, content: IO[bytes], counter: Counter) -> None:
         self._content = content
         self._counter = counter
@@ -159,8 +153,6 @@ class _TarEntry(tarfile.TarInfo):
 
 
 class _Unpacking:
-    """The folder being filled, and the rules for its entries."""
-
     def __init__(self, folder: str, links: bool, copy: Callable[[IO[bytes], IO[bytes]], Any], counter: Counter) -> None:
         self.files: Dict[str, Any] = {}
         self._folder = folder

@@ -160,7 +160,6 @@ class _Download:
         return f"HTTP {error.code}: {error.reason}"
 
     def _go_on(self, target: IO[bytes]) -> Optional[str]:
-        """Append the server's answer; see `_attempt`."""
         start = target.tell()
         with _opener().open(self._request(start), timeout=TIMEOUT_S) as answer:
             if start and (answer.status != 206 or _range_of(answer)[0] != start):
@@ -318,7 +317,6 @@ def put_whole(system: Any, path: str, target: str) -> None:
 
 
 def file_states(folder: str) -> Dict[str, Tuple[int, int]]:
-    """Sizes and times of change of all files in a local folder, by relative name with slashes."""
     states = {}
     for parent, _, names in os.walk(folder):
         for name in names:

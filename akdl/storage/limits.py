@@ -9,8 +9,6 @@ class LimitError(ValueError):
 
 
 class Limit:
-    """Largest number of bytes of one kind of data."""
-
     def __init__(self, variable: str, default: int, unit: str) -> None:
         self._variable = variable
         self._default = default

@@ -46,7 +46,6 @@ class LogFolder:
             self.copy()
 
     def copy(self) -> None:
-        """Copy files changed since the last call; warn once on failure."""
         try:
             found = file_states(self.path)
             changed = sorted(name for name, state in found.items() if self._copied.get(name) != state)

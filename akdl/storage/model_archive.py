@@ -251,7 +251,6 @@ def _copy(source: IO[bytes], target: IO[bytes]) -> Dict[str, Any]:
 
 
 def _write_chunks(rows: Iterable[Tuple[int, str]], spool: IO[bytes]) -> None:
-    """Write each chunk to its place in the zip file, and check that all have arrived."""
     seen: Set[int] = set()
     short: Set[int] = set()
     of_model: Optional[int] = None

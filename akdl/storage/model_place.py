@@ -1,7 +1,6 @@
 """Models stored in a folder, `modelDir`, and named by the only row of their table, which transfers about 10 MB/s.
 
-The row has the file's name and checksum, but no address. A reader looks only in its own configured folder, so a table cannot
-make it read another file. Nothing is unpickled.
+A reader looks only in its own configured folder, so a table cannot make it read another file. Nothing is unpickled.
 """
 
 import contextlib
