@@ -298,7 +298,7 @@ def _shares(channel: Channel) -> List[Share]:
 
 
 def _extra_inputs(surroundings: Surroundings) -> List[ExtraInput]:
-    # All rows have to be there: scripts find the paths in the parameters and read the files at once.
+    """Wait for all rows of the extra inputs: scripts find their paths in the parameters and read the files at once."""
     task, cluster, rows = surroundings.task, surroundings.cluster, surroundings.rows
     if not task.extra_inputs or not isinstance(rows, FileRows):
         return []
@@ -309,7 +309,7 @@ def _extra_inputs(surroundings: Surroundings) -> List[ExtraInput]:
 
 
 def _make_checkpoint_dir(address: str) -> None:
-    # A wrong path fails here, before hours of training.
+    """Create a local folder of checkpoints, so that a wrong path fails before hours of training."""
     if not address or is_remote(address):
         return
     try:
@@ -354,7 +354,7 @@ def _kill_group() -> None:
 
 
 def _leave_threads_behind(writer: OutputWriter) -> None:
-    # The interpreter exits normally, but its wait for threads that the script left running is limited.
+    """Let the interpreter exit normally, but limit its wait for threads that the script left running."""
     _flush_streams()
 
     def exit_anyway() -> None:

@@ -1,7 +1,7 @@
 """Masking of secrets: logins, queries and keys in addresses, and values whose names mark them as secret.
 
-Errors, logs, representations, notebook pages, progress and records show a user's addresses and parameters only through this
-module. An ambiguous text is masked in the stricter way.
+All messages and pages show a user's addresses and parameters only through this module. An ambiguous text is masked in the
+stricter way.
 """
 
 import re
@@ -41,11 +41,7 @@ def shown(address: str) -> str:
 
 
 def masked(text: str, address: str = "") -> str:
-    """Message, such as a storage's error, without the secrets in its addresses and in its names with values.
-
-    Args:
-        address: The address that the message is about; its secrets are also masked where they stand alone.
-    """
+    """Message, such as a storage's error, without secrets; secrets of `address` are also masked where they stand alone."""
     for secret in sorted(_secrets_of(address), key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
     return _HEADER.sub(rf"\1{HIDDEN}", _PAIR.sub(_masked_pair, _ADDRESS.sub(_shown_in_text, text)))
@@ -77,7 +73,6 @@ def login_of(address: str) -> str:
 
 
 def is_secret(name: str) -> bool:
-    """Test if the name of a parameter, variable or field marks its value as secret."""
     words = [word.lower() for word in _WORD.findall(name)]
     joined = "".join(words)
     return bool(_SECRET_WORDS.intersection(words) or _SECRET_PARTS.search(joined) or _SECRET_KEYS.search(joined))
@@ -121,10 +116,8 @@ def _shown_link(link: str) -> str:
 
 
 def _split(rest: str) -> Tuple[str, str, str]:
-    """Split the part after the scheme into host and port, path, and "?..." for a query.
-
-    Passwords may contain unescaped "@", "/", "?" and "#". A "/" after digits alone ends a port: host:8080/a@b.
-    """
+    # Host and port, path, and "?...". Passwords may contain unescaped "@", "/", "?" and "#". A "/" after digits alone ends a
+    # port: host:8080/a@b.
     if not _is_host(rest):
         login, _, after = rest.rpartition("@")
         if re.search("[?#]", login.partition("@")[2]):
@@ -139,7 +132,6 @@ def _split(rest: str) -> Tuple[str, str, str]:
 
 
 def _is_host(rest: str) -> bool:
-    """Test if the part after the scheme begins with a host and not with a login."""
     end = min((place for place in map(rest.find, "/?#") if place >= 0), default=len(rest))
     return _HOST.fullmatch(rest[:end]) is not None and (rest[end : end + 1] == "/" or "@" not in rest)
 

@@ -88,13 +88,7 @@ class CollectingWriter:
 
 
 class StoredRows:
-    """Replaces the arriving rows of a job by rows in a complete TFRecord file.
-
-    Args:
-        path: The file.
-        count: Rows in it.
-        columns: Columns of the table.
-    """
+    """Replaces the arriving rows of a job by the `count` rows in a complete TFRecord file."""
 
     is_stream = False
     is_once = False
@@ -283,7 +277,6 @@ def _fill(feature: Any, values: List[Any], column_type: ColumnType, exact_double
 
 
 def _plain(cells: Any) -> List[Any]:
-    """Return the cells as plain Python values."""
     if hasattr(cells, "numpy"):  # an eager tensor
         cells = cells.numpy()
     plain = cells.tolist() if hasattr(cells, "tolist") else list(cells)

@@ -1,7 +1,4 @@
-"""Version of the installed TensorFlow.
-
-TensorFlow is imported inside the functions: some scripts do not use it, and others configure it before it is loaded.
-"""
+"""Version of the installed TensorFlow, which is imported late: some scripts do not use it, others configure it before."""
 
 import re
 from typing import Any, Tuple
@@ -28,7 +25,6 @@ def parse_version(text: str) -> Tuple[int, ...]:
 
 
 def tf_version() -> Tuple[int, ...]:
-    """Version of the installed TensorFlow, such as (2, 15, 1)."""
     import tensorflow as tf
 
     return parse_version(tf.__version__)
@@ -39,7 +35,6 @@ def is_tensorflow_2() -> bool:
 
 
 def is_keras_3() -> bool:
-    """Test if `tf.keras` is Keras 3."""
     import tensorflow as tf
 
     version = str(getattr(tf.keras, "__version__", None) or getattr(tf.keras, "version", lambda: "2")())

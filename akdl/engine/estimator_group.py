@@ -86,7 +86,7 @@ def require_number(metrics: Mapping[str, Any]) -> None:
 
 
 def train_spec(input_fn: Any, max_steps: Optional[int], hooks: Sequence[Any], listeners: Sequence[Any]) -> Any:
-    # TensorFlow 1 has no parameter for listeners.
+    """Return a `tf.estimator.TrainSpec`; TensorFlow 1 has no parameter for listeners, so they are left out there."""
     kind = require_estimator("train_spec").TrainSpec
     if "saving_listeners" not in kind._fields:
         return kind(input_fn, max_steps, hooks)

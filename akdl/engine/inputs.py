@@ -248,7 +248,7 @@ def _check_roles(feature_specs: Mapping[str, Any], label_col: str, weight_col: O
 def _split(
     tensors: Mapping[str, Any], feature_specs: Mapping[str, Any], label_col: str, weight_col: Optional[str], shape: Any
 ) -> Tuple[Any, ...]:
-    # `shape` is the shape of the weight.
+    """Return (features, label) or (features, label, weight) from the tensors of rows; `shape` is the shape of the weight."""
     features = {
         name: tensor if tensor.dtype == feature_specs[name].dtype else tf.cast(tensor, feature_specs[name].dtype)
         for name, tensor in tensors.items()
@@ -308,7 +308,7 @@ def _required(entry: Mapping[str, Any], key: str) -> Any:
 
 
 def _in_example(spec: Any) -> Any:
-    # the feature with its dtype in a tf.train.Example
+    """Return the feature with its dtype in a tf.train.Example."""
     if spec.dtype in _IN_EXAMPLES:
         return spec
     return spec._replace(dtype=tf.float32 if spec.dtype.is_floating else tf.int64)

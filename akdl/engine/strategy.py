@@ -94,7 +94,7 @@ def worker_sums(strategy: Any) -> Callable[[Any], Any]:
 
 
 def _serve(resolver: Any, role: str, num_workers: int) -> None:
-    # until the process is stopped
+    """Run a server until the process is stopped."""
     config = tf.compat.v1.ConfigProto()
     # With fewer threads, functions on a small machine wait for each other indefinitely.
     config.inter_op_parallelism_threads = max(multiprocessing.cpu_count(), num_workers + 1)
@@ -113,7 +113,7 @@ def _serve(resolver: Any, role: str, num_workers: int) -> None:
 
 
 def _named(name: str) -> Any:
-    # Strategies left `experimental` in TensorFlow 2.4 or later.
+    """Return a strategy class, which left `experimental` in TensorFlow 2.4 or later."""
     return getattr(tf.distribute, name, None) or getattr(tf.distribute.experimental, name)
 
 

@@ -98,7 +98,7 @@ def _heads(spec: Any) -> Dict[str, Any]:
 
 
 def _unservable(head: Any, receiver: Any) -> Optional[str]:
-    # TensorFlow's reason to leave a head out of an export
+    """Return TensorFlow's reason to leave a head out of an export, or None."""
     if isinstance(head, require_estimator().export.PredictOutput):
         return None
     tensors = list(receiver.receiver_tensors.values())

@@ -68,7 +68,7 @@ def _found(folder: str) -> List[str]:
 
 
 def split_state(state: Mapping[str, Any], prefix: str, arrays: Dict[str, Any]) -> Mapping[str, Any]:
-    # for JSON: lists of arrays move to `arrays`, and their lengths stay
+    """Return a state for JSON: its lists of arrays move to `arrays`, and their lengths stay."""
     plain = {}
     for key, value in state.items():
         if isinstance(value, list):

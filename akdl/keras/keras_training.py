@@ -245,7 +245,7 @@ class _KerasTraining:
         return self._training.stop or self._watch.stop or len(self._history) == self._training.epochs
 
     def _save(self, settings: CheckpointSettings) -> None:
-        # All workers take part, as some variables are sums over workers.
+        """Write a checkpoint on the chief; all workers take part, as some variables are sums over workers."""
         group, training, passes = self._group, self._training, self._passes
         arrays: Dict[str, Any] = {}
         states = [

@@ -162,7 +162,7 @@ class Heads:
 
 
 def _named_in(path: str, given: Any) -> Iterator[Tuple[str, Named]]:
-    # path and spec in a part of a config: a spec, a list of specs, or either of them by output
+    """Yield path and spec in a part of a config: a spec, a list of specs, or either of them by output."""
     if isinstance(given, str) or (isinstance(given, Mapping) and "name" in given):
         yield path, given
     elif isinstance(given, Mapping):
@@ -174,7 +174,7 @@ def _named_in(path: str, given: Any) -> Iterator[Tuple[str, Named]]:
 
 
 def _check_arguments(function: Any, args: Mapping[str, Any], skip: int) -> None:
-    # the first `skip` arguments of a plain function are not from the config
+    """Refuse arguments that are not in a signature; the first `skip` of a plain function are not from the config."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # of some builtins

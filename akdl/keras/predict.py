@@ -173,7 +173,7 @@ def _own_path(path: str, group: Group) -> str:
 
 
 def _write_npz(path: str, batches: Iterator[Columns]) -> None:
-    # A .npz file is written at once, so all rows have to fit into memory.
+    """Write arrays; a .npz file is written at once, so all rows have to fit into memory."""
     parts = list(batches)
     columns = {name: np.concatenate([part[name] for part in parts]) for name in (parts[0] if parts else {})}
     with open(path, "wb") as file:
@@ -181,7 +181,7 @@ def _write_npz(path: str, batches: Iterator[Columns]) -> None:
 
 
 def _write_csv(path: str, batches: Iterator[Columns]) -> None:
-    # A cell with several values is a JSON list.
+    """Write text; a cell with several values is a JSON list."""
     with open(path, "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         header: List[str] = []
@@ -220,7 +220,7 @@ def _fill(feature: Any, values: Any) -> None:
 
 
 def _texts(values: Any) -> Any:
-    # Arrays of objects can only be pickled.
+    """Decode an array of bytes, as arrays of objects can only be pickled."""
     if values.dtype.kind != "O":
         return values
     return np.vectorize(lambda value: value.decode("utf-8", "replace"), otypes=[str])(values)

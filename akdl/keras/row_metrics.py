@@ -48,7 +48,7 @@ class Metrics:
             self._update(part.label, outputs, part.weight)
 
     def result(self, group: Group) -> Dict[str, float]:
-        # over the rows of all workers
+        """Return the values over the rows of all workers, and reset."""
         self.set_state(group.sum(self.state()))
         values = [metric.result() for metric in self._all()]
         self.reset()
@@ -62,7 +62,7 @@ class Metrics:
             metric.reset_state() if hasattr(metric, "reset_state") else metric.reset_states()
 
     def state(self) -> Any:
-        # one array, as arrays of several workers can be added
+        """Return the variables as one array; arrays of several workers can be added."""
         flat = [np.ravel(variable.numpy()).astype(np.float64) for variable in self._variables()]
         return np.concatenate(flat) if flat else np.zeros(0)
 
@@ -95,7 +95,7 @@ def with_rank_of(output: Any, label: Any, weight: Any) -> Tuple[Any, Any]:
 
 
 def traced_once(function: Callable[..., Any]) -> Any:
-    # one trace for all sizes of batches, as the last batch is smaller
+    """Return a `tf.function` with one trace for all sizes of batches, as the last batch is smaller."""
     if tf_version() >= (2, 9):
         return tf.function(function, reduce_retracing=True)
     return tf.function(function, experimental_relax_shapes=True)

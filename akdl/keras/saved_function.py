@@ -113,7 +113,7 @@ def _single(features: Any) -> Any:
 
 
 def _as_input(value: Any, spec: Any) -> Any:
-    # cast and shaped like Keras
+    """Cast numbers and add a missing last axis of size 1, like Keras."""
     value = value if tf.is_tensor(value) else tf.convert_to_tensor(value)
     if value.dtype != spec.dtype:
         if tf.string in (value.dtype, spec.dtype):

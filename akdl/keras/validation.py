@@ -26,7 +26,6 @@ class Validation:
         self._samples = {key: self._source.sample(dataset, key) for key, dataset in self._datasets.items()}
 
     def prepare(self, model: Any, heads: Heads, objective: Objective) -> None:
-        """Try the model, the loss and the metrics on the first batch of each dataset."""
         for key, sample in self._samples.items():
             outputs = call_on_sample(self._group, model, sample, self._source.where(key))
             metrics = Metrics(self._config, self._user.module, heads, sample.label, outputs)

@@ -13,15 +13,8 @@ from akdl.engine.strategy import worker_sums
 class Group:
     """The workers of TF_CONFIG, or this process alone. Make it before any other use of TensorFlow.
 
-    Several workers train under `MultiWorkerMirroredStrategy`, a process alone with several GPUs under `MirroredStrategy`. A
-    replica is a device with a copy of the model.
-
-    Args:
-        devices: Devices of a process alone, such as "GPU:0"; None for all GPUs.
-
-    Attributes:
-        rank: Number of this worker; 0 is the chief, which writes checkpoints and models.
-        replicas: Number of replicas of all workers.
+    A replica is a device with a copy of the model. `devices` of a process alone are names such as "GPU:0"; None for all GPUs.
+    `rank` 0 is the chief, which writes checkpoints and models.
     """
 
     def __init__(self, environment: Mapping[str, str] = os.environ, devices: Optional[Sequence[str]] = None) -> None:
@@ -49,7 +42,6 @@ class Group:
 
     @property
     def is_chief(self) -> bool:
-        """True for the worker that writes the results of the group."""
         return self.rank == 0
 
     def sum(self, values: Any) -> Any:
@@ -60,7 +52,6 @@ class Group:
         return self._total(array)
 
     def local_values(self, values: Sequence[Any]) -> Any:
-        """Return one value per replica of this worker, for `strategy.run`."""
         if self.local_replicas == 1:
             return values[0]
         return self.strategy.experimental_distribute_values_from_function(

@@ -7,7 +7,7 @@ UNAVAILABLE = 14  # TensorFlow's own code for a lost worker
 
 
 def abort_collectives(returned: str) -> bool:
-    """Fail collective operations of this process, which would wait for a heartbeat; return False without such operations."""
+    """Fail collective operations of this process, which would wait for a heartbeat; False without such operations."""
     module: Any = sys.modules.get("tensorflow.python.eager.context")
     context = getattr(module, "context_safe", lambda: None)()
     abort = getattr(context, "abort_collective_ops", None)  # since TensorFlow 2.2

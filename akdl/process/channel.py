@@ -19,8 +19,6 @@ class ChannelError(RuntimeError):
 
 
 class Channel:
-    """Calls to the bridge."""
-
     def __init__(self, address: str, token: str) -> None:
         # Without a proxy for the loopback connection, and without a limit on a row.
         options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1), ("grpc.enable_http_proxy", 0)]
@@ -34,7 +32,6 @@ class Channel:
         return self._call("WaitForCluster", Empty(), Cluster)
 
     def read(self) -> Iterator[Chunk]:
-        """Yield chunks of rows; the last one has `end` set."""
         method = self._channel.unary_stream(_path("Read"), Empty.SerializeToString, Chunk.FromString)
         with _errors_of("Read"):
             yield from method(Empty(), metadata=self._metadata)

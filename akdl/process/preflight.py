@@ -1,7 +1,4 @@
-"""`python -m akdl.process.preflight module`: check that this Python has the required packages, then run the module.
-
-Packages are not imported for the check. Without a module it prints the versions.
-"""
+"""`python -m akdl.process.preflight module`: run a module if this Python has the packages; without one, print versions."""
 
 import importlib.util
 import os

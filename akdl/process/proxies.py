@@ -13,7 +13,6 @@ _LOOPBACK = ["localhost", "127.0.0.1", "::1"]
 
 
 def bypass_proxies(environment: MutableMapping[str, str], tf_config: str) -> None:
-    """Exclude this host and the hosts of TF_CONFIG from the proxies, which TensorFlow's servers would use for their calls."""
     hosts = [*_LOOPBACK, *_hosts(tf_config)]
     values = {}
     for name, read in _READ.items():

@@ -59,7 +59,6 @@ def _always_run(tree: ast.AST) -> Iterator[ast.Call]:
 
 
 def _saves_folder(call: ast.Call) -> bool:
-    """Test for `model.save(FOLDER)` and `save_model(model, FOLDER)`."""
     name = getattr(call.func, "attr", getattr(call.func, "id", ""))
     place = {"save": 0, "save_model": 1}.get(name)
     return place is not None and len(call.args) > place and _is_saved_model_dir(call.args[place])

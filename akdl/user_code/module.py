@@ -91,7 +91,6 @@ def kind_of(module: ModuleType, wanted: Optional[str] = None) -> str:
 
 
 def file_of(module: Any) -> str:
-    """File name of a module, for messages."""
     return os.path.basename(getattr(module, "__file__", None) or getattr(module, "__name__", None) or "the user module")
 
 

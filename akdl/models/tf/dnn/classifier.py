@@ -36,10 +36,6 @@ def train_and_export(task_config: TaskConfig, export_dir: str) -> None:
     `num_epochs` (numbers, or their text). Features are numeric columns, labels are 0 or 1. The export's signatures
     "predict" and "serving_default" take one float tensor of shape [n, 1] per feature; one of their outputs is `logits`, float32
     of shape [n, 1].
-
-    Raises:
-        ValueError: A parameter is missing or wrong, a column does not exist or is not a number, or this worker got no rows.
-        RuntimeError: This TensorFlow has no Estimator.
     """
     estimator_module = require_estimator("the DNN classifier")
     features, label, numbers = _parameters(task_config)
@@ -62,7 +58,6 @@ def train_and_export(task_config: TaskConfig, export_dir: str) -> None:
 
 
 def check_rows(task_config: TaskConfig) -> None:
-    """Refuse to train without rows; parameter servers have no rows."""
     # Not `dataset_length`, which waits for the last row: the first epoch is read while rows arrive.
     if task_config.task_type != "ps" and task_config.tf_context.rows.is_empty():
         raise ValueError(
@@ -71,7 +66,6 @@ def check_rows(task_config: TaskConfig) -> None:
 
 
 def _model_fn(estimator_module: Any, names: List[str]) -> Any:
-    """Return the model function of a classifier with one tensor of shape [n, 1] per name."""
     # One column for all names: TensorFlow makes scopes of column names, and refuses blanks and umlauts in them.
     column = tf.feature_column.numeric_column("features", shape=[len(names)])
 
@@ -84,10 +78,7 @@ def _model_fn(estimator_module: Any, names: List[str]) -> Any:
 
 
 def adagrad() -> Any:
-    """Return the default optimizer of TensorFlow 1 for this Estimator: Adagrad at 0.05.
-
-    With the 0.001 of TensorFlow 2, the model learns almost nothing from a small table.
-    """
+    # TensorFlow 1's default for this Estimator. With the 0.001 of TensorFlow 2, it learns almost nothing from a small table.
     if not is_tensorflow_2():
         return "Adagrad"
     optimizers = tf.keras.optimizers
@@ -96,7 +87,6 @@ def adagrad() -> Any:
 
 
 def _parameters(task_config: TaskConfig) -> Tuple[List[str], str, Dict[str, int]]:
-    """Return the feature columns, the label column, and batch_size and num_epochs."""
     params, columns = task_config.user_params, task_config.tf_context.columns
     missing = [name for name in _PARAMS if name not in params]
     if missing:
@@ -130,7 +120,6 @@ def _feature_names(value: Any) -> List[str]:
 
 
 def whole_number(name: str, value: Any) -> int:
-    """Return a parameter that is a whole number of at least 1, or its text."""
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -146,8 +135,6 @@ def _is_numeric(column: TableColumn) -> bool:
 
 
 def _parser(features: List[str], label: str) -> ColumnsParser:
-    """Return a function from columns to ({feature: float32 [n, 1]}, label as int64 [n, 1])."""
-
     def parse(columns: Mapping[str, Any]) -> Tuple[Dict[str, Any], Any]:
         cells = {name: tf.expand_dims(_number(cell), 1) for name, cell in columns.items()}
         labels = tf.cast(cells[label], tf.int64)

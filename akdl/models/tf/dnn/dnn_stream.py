@@ -5,5 +5,4 @@ from akdl.runner.config import StreamTaskConfig
 
 
 def main(task_config: StreamTaskConfig) -> None:
-    """Train on this worker's rows; the chief writes the model. For the user parameters see `classifier.train_and_export`."""
     train_and_write(task_config)

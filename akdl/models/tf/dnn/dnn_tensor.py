@@ -21,10 +21,6 @@ def dnn_tensor(task_config: TrainTaskConfig) -> None:
     The user parameters are `tensorCol`, the name of an ARRAY<FLOAT> or ARRAY<DOUBLE> column whose cells have one length k;
     `labelCol`, an integer column of 0 and 1; `batch_size` and `num_epochs`. The export's signatures "predict" and
     "serving_default" take one float tensor of shape [n, k].
-
-    Raises:
-        ValueError: A parameter is missing or wrong, there are no rows, or the column has no array.
-        RuntimeError: This TensorFlow has no Estimator.
     """
     estimator_module = require_estimator("the DNN classifier")
     params = task_config.user_params

@@ -5,5 +5,4 @@ from akdl.runner.config import TrainTaskConfig
 
 
 def main(task_config: TrainTaskConfig) -> None:
-    """Train on this worker's rows; the chief exports. For the user parameters see `classifier.train_and_export`."""
     train_and_export(task_config, task_config.saved_model_dir)

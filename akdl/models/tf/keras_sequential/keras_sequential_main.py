@@ -42,11 +42,6 @@ _BIGGER_IS_BETTER = (
 
 
 def main(task_config: TrainTaskConfig) -> None:
-    """Train on the rows of this worker or group; the chief exports.
-
-    Raises:
-        ValueError: A parameter is wrong, a worker got no rows, or there are fewer than two labels.
-    """
     params = plain(task_config.user_params)
     if params.get("seed") is not None:
         tf.keras.utils.set_random_seed(int(params["seed"]))  # Keras has its own generator
@@ -96,7 +91,6 @@ def main(task_config: TrainTaskConfig) -> None:
 
 
 def build_model(layers: Sequence[str], shape: Sequence[int], num_labels: Optional[int]) -> Any:
-    """Return a Keras model of layers in text form, with an output layer: logits of the labels, or one number."""
     x = inputs = tf.keras.Input(tuple(shape), name="tensor")
     for text in layers:
         x = make(parse_call(text))(x)
@@ -228,7 +222,6 @@ def _write_facts(task_config: TrainTaskConfig, params: Mapping[str, Any], folder
 
 
 def _detail(labels: Sequence[Any], probabilities: Any) -> Any:
-    """Return a JSON object per row: each label, as text, to its probability."""
     keys = tf.constant([json.dumps(each if isinstance(each, str) else json.dumps(each)) + ": " for each in labels])
     numbers = tf.strings.as_string(probabilities, precision=9, shortest=True)
     pairs = tf.strings.reduce_join(keys[tf.newaxis, :] + numbers, axis=1, separator=", ")

@@ -1,7 +1,6 @@
-"""Layers and optimizers as text, such as "Conv2D(32, (3, 3), activation='relu')": the text is parsed, never evaluated.
+"""Layers and optimizers as text, such as "Bidirectional(LSTM(8))": the text is parsed, never evaluated.
 
-The text is one call of a class of `tf.keras.layers` or `tf.keras.optimizers`, with or without its module. Arguments are Python
-literals or further calls, such as "Bidirectional(LSTM(8))".
+It is one call of a class of `tf.keras`, with or without its module; arguments are Python literals or further calls.
 """
 
 import ast
@@ -39,7 +38,6 @@ def parse_call(text: str, module: str = LAYERS) -> Call:
 
 
 def make(call: Call, module: str = LAYERS) -> Any:
-    """Make the layer or optimizer of a call."""
     import tensorflow as tf
 
     names = getattr(tf.keras, module)
