@@ -53,7 +53,6 @@ def _cannot_overflow(values: Values, text: pa.Array, scale: int) -> bool:
 
 
 def _without_point(numbers: pa.Array) -> pa.Array:
-    """Digits of all numbers, as text of whole numbers."""
     size, buffers, offset = len(numbers), numbers.buffers(), numbers.offset
     if numbers.type.precision > _DIGITS_OF_INT64:
         return pa.Array.from_buffers(pa.decimal128(_MOST_DIGITS, 0), size, buffers, offset=offset).cast(pa.string())

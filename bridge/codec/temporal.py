@@ -54,7 +54,6 @@ def points_in_time(values: Values, column_type: ColumnType, arrow_type: pa.DataT
 
 
 def _parsed(values: Values, kind: Kind) -> NDArray[np.int64]:
-    """Parse text as days, milliseconds of the day or microseconds since 1970."""
     text = values.binary()
     try:
         numbers = _parse(text, kind)
@@ -71,7 +70,6 @@ def _parsed(values: Values, kind: Kind) -> NDArray[np.int64]:
 
 
 def _parse(text: pa.Array, kind: Kind) -> NDArray[np.int64]:
-    """Parse all at once as days or microseconds."""
     trimmed = pc.utf8_trim_whitespace(text.cast(pa.string()))
     if not pc.all(pc.match_substring_regex(trimmed, _FORMS[kind]), min_count=0).as_py():
         raise pa.ArrowInvalid(f"not all are a {kind.value}")

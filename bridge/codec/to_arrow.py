@@ -67,8 +67,6 @@ class ColumnDecoder:
 
 
 class _Reader:
-    """Reader of one column."""
-
     def __init__(self, column: Column, arrow_type: pa.DataType) -> None:
         self.name, self.sql = column.name, column.type.sql
         self._type = column.type
@@ -118,7 +116,6 @@ class _Reader:
         return pa.Array.from_buffers(self._arrow_type, rows, buffers, children=[elements])
 
     def _has_raw_doubles(self, message: ColumnMessage) -> bool:
-        """True if the numbers are sent as bytes."""
         return self._type.kind is Kind.DOUBLE and message.type == BYTES
 
     def _refuse_null(self, row: int) -> NoReturn:

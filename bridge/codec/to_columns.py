@@ -1,8 +1,4 @@
-"""Record batches to the message `Rows`: input of a script or a model. Pure.
-
-Buffers are copied once, as a whole. Only types that Flink has in another form are cast: TIMESTAMP to microseconds, TIME
-to milliseconds, DECIMAL to text.
-"""
+"""Record batches to the message `Rows`: input of a script or a model. Pure; buffers are copied once, as a whole."""
 
 from __future__ import annotations
 
@@ -65,7 +61,6 @@ def _cast(values: pa.Array, kind: Kind) -> pa.Array:
 
 
 def _elements(lists: pa.Array) -> tuple[NDArray[np.int32], pa.Array]:
-    """Elements of all arrays, and the offset of each array."""
     offsets = _offsets(lists)
     start, values = int(offsets[0]), lists.values
     elements = values.slice(start, int(offsets[-1]) - start)
@@ -78,7 +73,6 @@ def _elements(lists: pa.Array) -> tuple[NDArray[np.int32], pa.Array]:
 
 
 def _bytes(values: pa.Array) -> tuple[NDArray[np.int32], memoryview]:
-    """Bytes of all values back to back, and the offset of each value."""
     offsets = _offsets(values)
     if _is_under_null(values, np.diff(offsets)):
         values = values.cast(pa.binary()).fill_null(b"")

@@ -21,7 +21,6 @@ class Forms(NamedTuple):
 
 
 def precision_of(column_type: ColumnType) -> int:
-    """Number of digits behind the second of a TIME, TIMESTAMP or TIMESTAMP_LTZ."""
     return column_type.arguments[0] if column_type.arguments else 0
 
 

@@ -26,10 +26,9 @@ class UnfitError(Exception):
 
 
 class Values:
-    """Values in the layout of the message.
+    """Values in the layout of the message; the data at a null is undefined.
 
-    `offsets` (BYTES only, int32) are the start of each value and the end of the last one. `bits` mark the values that are not
-    null, and are empty where all are; the data at a null is undefined.
+    `offsets` (BYTES only, int32) are the start of each value and the end of the last one. `bits` mark values that are not null.
     """
 
     def __init__(self, value_type: ValueType, count: int, data: bytes, offsets: Any = None, bits: bytes = b"") -> None:
@@ -61,7 +60,6 @@ class Values:
         return pa.Array.from_buffers(arrow_type, self.count, [self.validity, pa.py_buffer(data)])
 
     def refuse_where(self, bad: NDArray[np.bool_], expected: str, got: Callable[[int], str]) -> None:
-        """Refuse the first value, if any, that is bad and not null."""
         if bad.any():
             bad = bad & self.is_valid
             position = int(bad.argmax())
@@ -69,7 +67,6 @@ class Values:
                 raise UnfitError(position, expected, got(position))
 
     def check_range(self, numbers: NDArray[Any], smallest: int, largest: int) -> None:
-        """Refuse numbers of the values that are outside of a range."""
         if len(numbers) and (int(numbers.min()) < smallest or int(numbers.max()) > largest):
             wide = numbers.astype(np.int64)
             bad = (wide < smallest) | (wide > largest)

@@ -1,8 +1,4 @@
-"""One exception for a failed Flink job, whose `details` have the whole text of its summary.
-
-The driver receives a py4j error with a chain of Java causes around the text of a Python traceback. An error of our own is found
-in that text by its class name; of another error, the innermost cause is kept.
-"""
+"""One exception for a failed Flink job. Its text is an error of our own, else the innermost cause; `details` have all."""
 
 from __future__ import annotations
 
@@ -99,7 +95,6 @@ def _summarized(kind: type[BridgeError], text: str) -> BridgeError:
 
 
 def _reason(text: str) -> str | None:
-    """Return the innermost cause in the text of a Java exception, with advice that Flink does not give."""
     causes = _CAUSE.findall(text) or _ALONE.findall(text)
     if not causes:
         return None

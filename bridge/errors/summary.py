@@ -1,7 +1,4 @@
-"""Summaries of error texts: the message, and the frames of the user's code.
-
-The text of a `TaskError` has a message, the traceback of the script, and sections such as "--- the group ---".
-"""
+"""Summaries of error texts: the message, and the frames of the user's code."""
 
 from __future__ import annotations
 
@@ -58,7 +55,6 @@ class Frame:
         return bool(_LIBRARY.search(self.path))
 
     def lines(self) -> list[str]:
-        """Return the frame in Python's form, with the user's own path for a file of a work folder."""
         inside = _WORK_FOLDER.sub("", self.path)
         path = self.path if inside == self.path else source_path(inside)
         where = f'  File "{path}", line {self.line}'
@@ -88,7 +84,6 @@ def summary_of(text: str, most: int = LINES) -> str:
 
 
 def shortened(frames: Sequence[Frame], most: int = _FRAMES) -> list[list[str]]:
-    """Return the lines of each frame; of many frames, the first and the last ones."""
     if len(frames) <= most:
         return [frame.lines() for frame in frames]
     left_out = len(frames) - most

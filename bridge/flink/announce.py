@@ -1,9 +1,4 @@
-"""Exchange of the addresses of a group's members through the dataflow.
-
-`Announce` runs with one subtask per member, on the same TaskManager as that member's exchange (co-location). It reserves
-ports there and sends its address to every member. No driver and no outside service takes part, so it works for detached jobs
-and again after every restart.
-"""
+"""Exchange of the addresses of a group's members through the dataflow, without the driver."""
 
 from __future__ import annotations
 
@@ -21,7 +16,7 @@ from bridge.group.addresses import Address, folder_id, own_host, reserve
 
 
 class Announce(ProcessFunction):  # type: ignore[misc]
-    """Turns each START into an ADDRESS for every member. It has no state: the next start of the job sends addresses again."""
+    """Turns each START into an ADDRESS for every member, on the TaskManager of that member's exchange. It has no state."""
 
     def __init__(self, group: str, keys: Sequence[int], host_network: str | None, tmp_dirs: str = "") -> None:
         self._group = group

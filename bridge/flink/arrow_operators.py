@@ -1,17 +1,9 @@
-"""The operators that run in the JVM: rows to Arrow, and Arrow to rows.
+"""The operators that run in the JVM: rows to Arrow, Arrow to rows, and a counter of late rows.
 
-A third one counts late rows. They are Java text in this folder, which Flink compiles on its TaskManagers in the same way as the
-code that it generates for SQL: neither a JDK nor a jar is needed. Classes that are internal to Flink are used here alone:
-
-- table.runtime.generated.GeneratedOperator, table.runtime.operators.CodeGenOperatorFactory and TableStreamOperator: an
-  operator from text;
-- table.runtime.arrow.ArrowUtils, ArrowWriter and ArrowReader: rows to Arrow vectors and back, of all types that Arrow has;
-- table.runtime.typeutils.InternalTypeInfo, table.data.RowData: rows in the form of Flink's SQL engine, without conversion;
-- table.catalog.SchemaTranslator, ExternalCatalogTable and ContextResolvedTable, table.operations.ExternalModifyOperation and
-  ExternalQueryOperation, and the planner of a table environment: tables with updates, to and from rows of this kind;
-- table.types.logical.utils.LogicalTypeParser, LogicalTypeUtils and LogicalTypeChecks;
-- api.common.python.PythonBridgeUtils, python.util.PythonConfigUtil, streaming.api.functions.python.KeyByKeySelector;
-- runtime.state.KeyGroupRangeAssignment: the subtask of a key.
+They are Java text in this folder, which Flink compiles like its generated code: neither a JDK nor a jar is needed. No other
+module uses classes that are internal to Flink: from table.runtime (generated, operators, arrow, typeutils), table.data,
+table.catalog, table.operations, table.types.logical.utils, the planner, api.common.python, python.util,
+streaming.api.functions.python and runtime.state.
 """
 
 from __future__ import annotations
@@ -144,7 +136,6 @@ def table_of(
 
 
 def with_late_rows_counted(table_env: StreamTableEnvironment, table: Table, column: str, name: str, uid: str) -> Table:
-    """Count a table's rows behind the watermark in an accumulator."""
     jvm = get_gateway().jvm
     rows = table_env._j_tenv.toDataStream(table._j_table, _row_data_type(table))
     columns = column_types(table)
@@ -157,7 +148,6 @@ def with_late_rows_counted(table_env: StreamTableEnvironment, table: Table, colu
 
 
 def table_of_own(table_env: StreamTableEnvironment, chunks: Iterable[bytes], columns: Sequence[tuple[str, Any]]) -> Table:
-    """Table of rows from this program."""
     jvm = get_gateway().jvm
     environment = table_env._j_tenv.execEnv()
     known = get_field_value(environment, "transformations")
@@ -205,7 +195,6 @@ def column_types(table: Table) -> list[tuple[str, Any]]:
 
 
 def logical_type(sql: str) -> Any:
-    """Logical type of a SQL text such as "DECIMAL(10, 2) NOT NULL"."""
     jvm = get_gateway().jvm
     loader = jvm.Thread.currentThread().getContextClassLoader()
     return jvm.org.apache.flink.table.types.logical.utils.LogicalTypeParser.parse(sql, loader)
@@ -285,7 +274,6 @@ def _anonymous_table(catalogs: Any, name: str, schema: Any) -> Any:
 
 
 def _row_data_type(table: Table) -> Any:
-    """Data type of a table's rows in the form of the SQL engine."""
     jvm = get_gateway().jvm
     loader = jvm.Thread.currentThread().getContextClassLoader()
     row_data = jvm.java.lang.Class.forName("org.apache.flink.table.data.RowData", False, loader)

@@ -1,8 +1,7 @@
 """Elements between our operators: chunks of rows and control messages, each with a kind.
 
-Streams of Flink have one row type each, so that one type holds all kinds. `RowsToArrow.java` and `ArrowToRows.java` use the
-same numbers. A large chunk leaves a Python function in pieces, which ArrowToRows puts together, since PyFlink and Beam copy
-each element several times and keep the buffers of the largest.
+Streams of Flink have one row type each, so one type holds all kinds; the Java operators use the same numbers. A large chunk
+leaves a Python function in pieces, as PyFlink and Beam copy each element several times.
 """
 
 from __future__ import annotations
@@ -27,17 +26,14 @@ _INSERT = 0  # PyFlink's kind of a new row
 class Element(enum.IntEnum):
     """Kind of an element.
 
-    In an element with a key, ROW(kind, number, size, content):
-
+    With a key, ROW(kind, number, size, content):
     - `CHUNK`: rows of an input; number of the extra input or 0, number of rows, an Arrow stream of them.
     - `START`: the job has started or continues from a checkpoint; number of the member.
     - `ADDRESS`: number and address of a member.
     - `PLACE`: number of a subtask that delivers models, and the host where it runs.
-    - `WATERMARK`: event time of a subtask of RowsToArrow; its number, the number of such subtasks, and `time_bytes`.
-    - `IDLE`: such a subtask has no rows for now; its number, and the number of such subtasks.
+    - `WATERMARK`, `IDLE`: event time of a subtask of RowsToArrow; its number, the number of such subtasks, and `time_bytes`.
 
     Without a key, ROW(kind, row kinds, content):
-
     - `CHUNK`: row kinds, or null if all rows are new, and an Arrow stream of the rows.
     - `PIECE`: the begin of such an Arrow stream, which continues in the next element.
     - `WATERMARK`, `IDLE`: as above, for the subtask of ArrowToRows that gets it.

@@ -1,9 +1,4 @@
-"""Event time on its way through a script, from watermarks of the input to watermarks of the output.
-
-Subtasks of RowsToArrow send each member their watermarks, between their rows. The event time of a member's input is the minimum
-over these subtasks. It becomes the event time of the output once the script has finished all earlier rows, and its output
-about them has left. Pure: no Flink, no clock.
-"""
+"""Event time on its way through a script, from watermarks of the input to watermarks of the output. Pure; no clock."""
 
 from __future__ import annotations
 
@@ -26,12 +21,10 @@ class EventTime(NamedTuple):
 
 
 def time_bytes(time: int) -> bytes:
-    """Content of a watermark, in milliseconds."""
     return _TIME.pack(time)
 
 
 def time_of(content: bytes) -> int:
-    """Milliseconds in the content of a watermark."""
     time: int = _TIME.unpack(content)[0]
     return time
 
@@ -44,9 +37,8 @@ class _Held(NamedTuple):
 class Watermarks:
     """Watermarks that wait for the script of one member.
 
-    A position is the number of rows before it. Subtasks that are idle, or have ended, hold nothing up, as in Flink. The end of
-    all subtasks does not advance the time: rows may follow until the script has ended. `ended` has the subtasks that had ended
-    before a checkpoint, and the number of subtasks at that time.
+    A position is the number of rows before it. Idle and ended subtasks hold nothing up, as in Flink. The end of all subtasks
+    does not advance the time: rows may follow until the script has ended. `ended` has the ones of a checkpoint.
     """
 
     def __init__(self, ended: Mapping[int, int] | None = None) -> None:
@@ -93,12 +85,10 @@ class Watermarks:
 
 
 def late_counter(operator: str, script: str, column: str, carries: bool) -> str:
-    """Name of the accumulator of late rows."""
     return json.dumps([_LATE, operator, script, column, carries])
 
 
 def late_rows(accumulators: Mapping[str, object]) -> Iterator[str]:
-    """Yield a warning for each operator with late rows."""
     for name, count in accumulators.items():
         if not name.startswith(f'["{_LATE}"') or not count:
             continue

@@ -1,8 +1,7 @@
 """Metrics of our Python functions, as Flink shows them for their tasks.
 
-Flink asks for them when a bundle of elements ends: for a predictor at least every second, but not while a script trains and no
-row moves; live numbers are in the member's log. PyFlink's gauges are integers, so metrics of a training are in millionths. The
-metric group of a task is None where `python.metric.enabled` is false.
+Flink asks for them at the end of a bundle, so not while a script trains and no row moves. PyFlink's gauges are integers, hence
+millionths. The metric group of a task is None where `python.metric.enabled` is false.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ class ReportGauges:
             self._group.gauge("step", lambda: latest().step)
 
     def look(self) -> None:
-        """Register the gauges of new metrics."""
         if self._group is None:
             return
         for name in self._latest().metrics:
@@ -51,8 +49,7 @@ def millionths(value: float) -> int:
 class PredictionMetrics:
     """Counters `akdl.inferences` and `akdl.failedRows`, distributions `akdl.batchRows` and `akdl.batchMillis`, gauges.
 
-    The gauges are `akdl.loadMillis`, the time to load the model, and `akdl.modelVersion`, 1 for the first model and one more
-    for each later model, on the task that received the news. Without `python.metric.enabled` there is no metric group.
+    The gauges are `akdl.loadMillis` and `akdl.modelVersion`, 1 for the first model and one more for each later one.
     """
 
     def __init__(self, group: MetricGroup | None, load_s: float) -> None:

@@ -1,8 +1,4 @@
-"""Rows in a checkpoint: they arrived, and the script has not finished them.
-
-They are in Flink's keyed state, so each checkpoint holds exactly the unfinished rows of its moment. A function that starts from
-a checkpoint gets them first, before the rows that the source sends again.
-"""
+"""Rows in a checkpoint: they arrived, and the script has not finished them. Flink's keyed state holds them."""
 
 from __future__ import annotations
 
@@ -18,8 +14,8 @@ from bridge.codec.ipc import read_batch
 class Pending:
     """Unfinished rows of one member. Only for use while Flink calls the function with the member's key.
 
-    `chunks` is a map state of the number of a chunk's first row to ROW(rows, an Arrow stream of them), where rows are numbered
-    over all restarts; `done` is a value state of the number of finished rows.
+    `chunks` maps the number of a chunk's first row, over all restarts, to ROW(rows, an Arrow stream); `done` counts finished
+    rows.
     """
 
     def __init__(self, chunks: Any, done: Any) -> None:
@@ -36,7 +32,6 @@ class Pending:
         return self.arrived - self.done
 
     def restore(self) -> list[pa.RecordBatch]:
-        """Return the unfinished rows, for a script that starts now."""
         found = sorted((first, chunk[0], chunk[1]) for first, chunk in self._chunks.items())
         self._base = self.done = self._done_state.value() or 0
         self._held = deque((first, rows, len(arrow)) for first, rows, arrow in found)

@@ -1,11 +1,8 @@
-"""The Flink graph of one script operator: gather, announce, exchange.
+"""The Flink graph of one script operator: gather, announce, exchange. Rows are keyed in the JVM.
 
-    table --RowsToArrow--> (key, element) --keyed-------------+--> Exchange --> elements --ArrowToRows--> table
-                   |                                          |
-                   +--> (key, START) --> Announce --keyed-----+
-
-RowsToArrow and ArrowToRows run in the JVM, see `bridge.flink.arrow_operators`; rows are keyed there too. Announce and Exchange
-have one subtask per member and are co-located, so both run where the member's process runs.
+table --RowsToArrow--> (key, element) --keyed-------------+--> Exchange --> elements --ArrowToRows--> table
+               |                                          |
+               +--> (key, START) --> Announce --keyed-----+
 """
 
 from __future__ import annotations
@@ -47,12 +44,7 @@ MOST_MEMBERS = 4096  # of one group
 def run_script(
     table_env: StreamTableEnvironment, table: Table, extra: Sequence[Table], settings: GroupSettings, group: str
 ) -> Table:
-    """Table of the rows that the script writes.
-
-    Args:
-        extra: Inputs that every process gets whole, with exactly the columns of `settings.extra_schemas`.
-        group: Unique name of the group, made of letters, digits and `_`.
-    """
+    """Table of the rows that the script writes. Each process gets the inputs `extra` whole; `group` is a unique identifier."""
     if settings.size > MOST_MEMBERS:
         raise ConfigurationError(f"numWorkers + numPSs is {settings.size}, but one group has at most {MOST_MEMBERS} processes")
     keys = one_key_per_subtask(settings.size)
@@ -129,11 +121,7 @@ def _chunks(
 
 
 def starts_of(table_env: StreamTableEnvironment, chunks: DataStream, group: str) -> DataStream:
-    """START elements of a stream, without its chunks.
-
-    They come from the stream of chunks, so that the operators behind them end with the chunks and not before: a job that
-    continues from a checkpoint does not run ended operators again, and the addresses would be missing.
-    """
+    """START elements of a stream of chunks, which end with it: a continued job would not run operators that ended before."""
     view = f"akdl_chunks_{group}"
     table_env.create_temporary_view(view, table_env.from_data_stream(chunks))
     starts = table_env.sql_query(f"SELECT `key`, `element` FROM {view} WHERE `element`.`kind` = {Element.START.value}")
@@ -158,12 +146,10 @@ def sent_at_once(stream: DataStream) -> DataStream:
 
 
 def _take_chunks_unsorted(written: DataStream) -> None:
-    """Pass chunks on as they arrive in batch mode, where Flink would sort keyed inputs by their key.
+    """Pass chunks on as they arrive in batch mode, where Flink would sort keyed inputs, which took as long as the feed.
 
-    A subtask has one key, so there is nothing to sort, but sorting took as long as the feed itself. An input without a key
-    selector in the JVM passes unsorted; PyFlink finds the key in the row. Flink reads such an input to its end before it reads
-    the sorted input and its watermark. So with any plan, the end of input comes after the last row. The sorted input has no
-    other use: addresses come with the chunks, so that the script begins while its rows arrive.
+    An input without a key selector in the JVM passes unsorted; PyFlink finds the key in the row. Flink reads such an input to
+    its end before the sorted input and its watermark, so the end of input comes after the last row with any plan.
     """
     two_inputs = written._j_data_stream.getTransformation()
     two_inputs.setStateKeySelectors(two_inputs.getStateKeySelector1(), None)

@@ -83,14 +83,12 @@ class StreamExchange(Exchange):
             self._drop_done()
 
     def _restore(self) -> Iterator[Row]:
-        """Give the script the rows of a checkpoint, before any other."""
         if self._is_restored or self._pending is None:
             return
         self._is_restored = True
         yield from self._chunks(self._feed(self._kept()))
 
     def _kept(self) -> list[pa.RecordBatch]:
-        """Return the rows for a script that starts now."""
         assert self._pending is not None
         kept = self._pending.restore()
         self._done_before = self._pending.done
@@ -136,7 +134,6 @@ class StreamExchange(Exchange):
             yield from self._member.feed(batch)
 
     def _settle(self) -> Iterator[Row]:
-        """Drop finished rows, and handle a script that has returned."""
         self._drop_done()
         if self._member.has_returned and self._settings.on_return == DRAIN:
             self._done = self._arrived
@@ -151,10 +148,7 @@ class StreamExchange(Exchange):
             self._drop_done()
 
     def _wait_for_commits(self, size: int) -> Iterator[Row]:
-        """Take no more rows while too many rows of the script are not committed.
-
-        Rows that arrive before the last address are taken: the address would wait behind them.
-        """
+        # Rows that arrive before the last address are taken: the address would wait behind them.
         pending, member, limit = self._pending, self._member, self._settings.max_uncommitted
         assert pending is not None
         if self._settings.replay != UNCOMMITTED or len(self._addresses) < len(self._keys):
@@ -180,7 +174,6 @@ class StreamExchange(Exchange):
         return self._settings.on_return == RESTART and self._member.has_returned and has_rows
 
     def _restart(self) -> Iterator[WrittenRows]:
-        """Start the script again, with the rows that it did not finish."""
         assert self._pending is not None
         if self._member.rows_done == 0:
             raise self._member.error(

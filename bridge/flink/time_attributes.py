@@ -51,7 +51,6 @@ def event_time(watermark: tuple[str, str] | None) -> FlinkSchema | None:
 
 
 def with_event_time(table_env: StreamTableEnvironment, table: Table, watermark: tuple[str, str] | None) -> Table:
-    """Declare an event time of a table, unless it is in batch mode."""
     if watermark is None or not is_streaming(table_env):
         return table
     return table_env.from_data_stream(table_env.to_data_stream(table), event_time(watermark))

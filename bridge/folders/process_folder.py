@@ -1,7 +1,7 @@
 """The folder in which the tasks of one host find the process that serves their model.
 
-The process holds the reading end of a named pipe in it, every task holds a writing end: when the last task has closed its end
-or died, even by SIGKILL, the process reads the end of the pipe and exits. So tasks can start and end in any order.
+The process reads a named pipe in it, and each task holds a writing end: when the last task has ended, even by SIGKILL, the
+process sees the end of the pipe and exits. So tasks can start and end in any order.
 """
 
 from __future__ import annotations
@@ -75,12 +75,10 @@ class ProcessFolder:
             return None
 
     def forget_address(self) -> None:
-        """Remove the address of an earlier process."""
         with contextlib.suppress(FileNotFoundError):
             os.remove(self._address_file)
 
     def last_lines(self) -> str:
-        """Return the end of the process's output."""
         with open(self.log, "rb") as file:
             file.seek(max(0, os.path.getsize(self.log) - _LAST_BYTES))
             return file.read().decode("utf-8", "replace")
@@ -92,12 +90,10 @@ class ProcessFolder:
                 shared_folder.remove(self.path)
 
     def empty(self) -> None:
-        """Remove the folder in `start` when that fails: with its lock held."""
         shared_folder.remove(self.path)
 
     @property
     def _address_file(self) -> str:
-        """File for the address of a process that cannot have a unix socket."""
         return os.path.join(self.path, ADDRESS_FILE)
 
     def _opened(self, start: Callable[[int], None]) -> int:
@@ -160,7 +156,6 @@ def process_of(folder: str) -> psutil.Process | None:
 
 
 def kill(process: psutil.Process) -> None:
-    """Kill a process and its group, which it leads."""
     with contextlib.suppress(OSError):
         os.killpg(process.pid, signal.SIGKILL)
 

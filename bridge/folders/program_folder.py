@@ -12,7 +12,6 @@ from bridge.folders.sweep import sweep
 
 @functools.cache
 def program_folder() -> str:
-    """Return the folder, which is removed when the program ends."""
     sweep()
     folder = OwnedFolder("akdl_packed_")
     folder.remove_at_exit()

@@ -1,7 +1,4 @@
-"""Small processes that remove a folder once all processes that use it have ended, also by SIGKILL.
-
-Each has a session of its own, so that it outlives the process that starts it.
-"""
+"""Small processes that remove a folder once all processes that use it have ended, also by SIGKILL."""
 
 from __future__ import annotations
 

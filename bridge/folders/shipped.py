@@ -1,7 +1,6 @@
-"""Files that are shipped with a job: from the driver to the hosts, on which nothing has to be installed.
+"""Files that Flink ships with a job to the hosts, on which nothing has to be installed.
 
-Flink ships them with its Python files, and puts each on the path of its Python workers. Python ignores these entries, since
-they are neither folders nor zip files by name.
+Flink puts each on the path of its Python workers. Python ignores these entries: neither folders nor zip files by name.
 """
 
 from __future__ import annotations
@@ -24,22 +23,16 @@ _OWN_PACKAGES = ("akdl", "bridge", "operators")
 
 
 def runs_elsewhere(table_env: Any) -> bool:
-    """True if jobs of an environment run outside of this program."""
     return bool(table_env.get_config().get("execution.target", "local") != "local")
 
 
 def ship(table_env: Any, path: str) -> None:
-    """Let jobs of an environment take a file along, where they run in other programs.
-
-    Args:
-        path: The file. Its name has to be unique among all files, and without a suffix: Flink would unpack it.
-    """
+    """Ship a file with an environment's jobs. Its name has to be unique, and without a suffix: Flink would unpack it."""
     if runs_elsewhere(table_env) and path not in table_env.get_config().get(_OPTION, "").split(","):
         table_env.add_python_file(path)
 
 
 def ship_own_packages(table_env: Any) -> None:
-    """Ship our packages with jobs that run outside of this program; refuse users' files that would shadow them."""
     if runs_elsewhere(table_env):
         refuse_shadowing(_OPTION, table_env.get_config().get(_OPTION, ""))
         ship(table_env, _own_packages())
@@ -56,10 +49,7 @@ def path_on_host(path: str) -> str:
 
 @functools.cache
 def _own_packages() -> str:
-    """Copy our packages to a folder that is shipped with jobs; it is removed when this program ends.
-
-    Flink puts this folder on PYTHONPATH, so it has to hold the packages and nothing else.
-    """
+    """Copy our packages to a folder of their own until this program ends: Flink puts it on PYTHONPATH."""
     owned = OwnedFolder("akdl_packed_")
     owned.remove_at_exit()
     folder = tempfile.mkdtemp(dir=owned.path)

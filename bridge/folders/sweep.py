@@ -22,10 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 def sweep(place: str | None = None) -> None:
-    """Remove unused folders of scripts (also in `place`), models, environments and programs.
-
-    Never fails: an obstacle here does not concern the process that starts, or is reported elsewhere.
-    """
+    """Remove unused folders of scripts (also in `place`), models, environments and programs. Never fails."""
     sweep_place = functools.partial(owned_folder.sweep, place)
     for clean in (owned_folder.sweep, sweep_place, _sweep_environments, _sweep_models):
         try:
@@ -35,7 +32,6 @@ def sweep(place: str | None = None) -> None:
 
 
 def _sweep_environments() -> None:
-    """Remove unpacked archives that no process uses, and whose removers were killed."""
     if not os.path.lexists(environments_path()):
         return
     for path in glob.glob(os.path.join(glob.escape(environment_place()), "*.lock")):

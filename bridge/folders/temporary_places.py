@@ -12,11 +12,7 @@ _LONGEST_SOCKET = 100  # bytes; Linux has 107, macOS 103
 
 
 def places(environment: Mapping[str, str], configured: str = "") -> list[str]:
-    """Folders that can be written to, at least one.
-
-    `configured` is the setting `io.tmp.dirs` of a job that runs in this program. On a cluster, variables of the TaskManager
-    name the folder of its configuration, or YARN's folders.
-    """
+    """Folders that can be written to, at least one; `configured` is the setting `io.tmp.dirs` of a job in this program."""
     text = configured or _of_cluster(environment.get("FLINK_CONF_DIR", "")) or environment.get("LOCAL_DIRS", "")
     found = [path.strip() for path in re.split("[,:]", text)]  # as Flink splits it
     usable = [path for path in found if path and os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK)]

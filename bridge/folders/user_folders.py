@@ -20,7 +20,6 @@ def models_path() -> str:
 
 
 def environment_place() -> str:
-    """Folder with the unpacked Python environments."""
     return private_folder(environments_path(), "Python environments")
 
 
@@ -38,10 +37,7 @@ def private_folder(folder: str, purpose: str) -> str:
 
 
 def user_place(name: str) -> str:
-    """Path of a folder of this name that all programs of this user share, in the place for temporary files.
-
-    Where another user has taken the name, it is in XDG_RUNTIME_DIR, which belongs to this user alone.
-    """
+    """Path of a folder of this user for temporary files; in XDG_RUNTIME_DIR where another user has taken the name."""
     path, own = os.path.join(tempfile.gettempdir(), name), os.environ.get("XDG_RUNTIME_DIR", "")
     with contextlib.suppress(FileNotFoundError):
         if not is_private_folder(path) and is_private_folder(own):

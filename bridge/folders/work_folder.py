@@ -24,9 +24,8 @@ STACKS_FILE = "stacks.txt"  # in `.akdl`, for faulthandler
 class WorkFolder:
     """A folder of one process alone: user files at its root, our own things in `.akdl`, all removed at the end.
 
-    Flink may kill the worker that made it at any moment. Then a small process removes it, once the worker and the process that
-    inherited `fds` have both ended; where it was killed too, the next start on this host does. An existing folder `path` is
-    filled instead, and has to be removed by its owner. The default `place` of a new one is that for temporary files.
+    Flink may kill the worker that made it at any moment: then a small process removes it, once the worker and the process that
+    inherited `fds` have ended. An existing folder `path` is filled instead, and has to be removed by its owner.
     """
 
     def __init__(self, user_files: Sequence[UserFile], path: str | None = None, place: str | None = None) -> None:
@@ -69,7 +68,6 @@ class WorkFolder:
 
     @property
     def temporary(self) -> str:
-        """Folder for temporary files of the process and of its children."""
         return os.path.join(self.private, "tmp")
 
     def _fill(self, user_files: Sequence[UserFile]) -> None:

@@ -55,10 +55,7 @@ def folder_id(path: str) -> str:
 
 
 def own_host(network: str | None = None) -> str:
-    """Return an address of this host, in `network` such as "10.1.0.0/16" if given, that other hosts can reach.
-
-    The IPv4 address of the host's own name comes first, then the one of the default route, then any that is not loopback.
-    """
+    """Return an address of this host for others, in `network` if given: its name's IPv4, the default route's, then any."""
     own = own_addresses()
     if network is not None:
         inside = ipaddress.ip_network(network, strict=False)

@@ -34,7 +34,6 @@ class ChunkLog:
         self._write(serialized_chunk(rows, extra_input, columns))
 
     def end(self) -> None:
-        """Append the end mark, after the last chunk. Safe to call twice."""
         if not self._is_complete:
             self._write(Chunk(end=EndOfInput(rows=self._rows, checksum=self._checksum)).SerializeToString(), is_last=True)
 
@@ -50,7 +49,6 @@ class ChunkLog:
                 place, number = place + _HEAD.size + size, number + 1
 
     def close(self) -> None:
-        """End all readers and remove the file. Safe to call twice."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()

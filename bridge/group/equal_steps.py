@@ -1,7 +1,7 @@
 """Shares of one size for all workers, so that they take the same number of synchronous training steps. Pure.
 
-With "pad", short shares get copies of rows with weight 0, with "repeat" copies of their own rows; with "drop", long shares lose
-their last rows. A worker without rows copies a row of another worker: zeros would have the wrong shape, or be no valid image.
+"pad" appends copies with weight 0 to short shares, "repeat" copies of their own rows; "drop" shortens long shares. A worker
+without rows copies a row of another worker: zeros would have the wrong shape, or be no valid image.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ class Tail:
         self._last: pa.RecordBatch | None = None
 
     def push(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
-        """Take rows and return the rows that may go to the script now."""
         if self._mode != DROP:
             self._last = batch if self._mode != OFF else None  # a batch may be large
             return [batch]
@@ -43,7 +42,6 @@ class Tail:
 
     @property
     def sample(self) -> bytes:
-        """A row of this share as an Arrow stream; empty without rows."""
         return b"" if self._last is None else write_batch(self._last.slice(0, 1))
 
     def finish(self, sizes: list[int], own: int, sample: bytes) -> list[pa.RecordBatch]:

@@ -1,7 +1,4 @@
-"""Member 0's server, to which all members of a group report.
-
-Every call carries the group's token and the number of the attempt: a member left over from a failed attempt is refused.
-"""
+"""Member 0's server, to which all members report; calls carry a token and the attempt, so leftovers are refused."""
 
 from __future__ import annotations
 

@@ -15,7 +15,6 @@ def role(index: int, num_workers: int) -> tuple[str, int]:
 
 
 def label(index: int, num_workers: int) -> str:
-    """Return the name of process `index` in messages, such as "worker 0"."""
     kind, number = role(index, num_workers)
     return f"{kind} {number}"
 

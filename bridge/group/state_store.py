@@ -1,7 +1,7 @@
 """Member 0's store of all states, and its answers to reports. Pure.
 
 An answer holds only the states whose essence has changed since the member's last report, so a quiet group costs next to
-nothing, whatever its size. Progress, such as rows read, is sent on request: only a member that stands still needs it.
+nothing. Progress, such as rows read, is sent on request: only a member that stands still needs it.
 """
 
 from __future__ import annotations

@@ -96,8 +96,8 @@ class KnownStates:
     def lagging(self, idle_s: float) -> int | None:
         """Return the member that holds up a group without progress for `idle_s` seconds; else None.
 
-        A script makes progress when it reads or writes rows, uses the processor, or ends, since others may have waited for its
-        end. A member that waits for Flink may hold up all others without a fault, unless Flink itself waits for one of them.
+        Progress is to read or write rows, to use the processor, or to end. A member that waits for Flink may hold up all others
+        without a fault, unless Flink itself waits for one of them.
         """
         running = [state for state in self._states.values() if state.phase not in (STARTING, ENDED, FAILED)]
         stuck = [state for state in running if not state.waiting and state.index in self._settings.deciding]
@@ -117,11 +117,7 @@ class KnownStates:
         return index not in deciding and bool(running) and len(stand_still) == len(running)
 
     def can_do_without(self, index: int) -> bool:
-        """Return True when the failure of a member does not matter: a parameter server, while no worker has failed.
-
-        A script that needs no servers, such as plain Keras, also runs in them, and usually fails there, without rows. Workers
-        that miss a server fail or make no progress.
-        """
+        """Return True for a parameter server while no worker has failed: scripts that need no servers usually fail there."""
         deciding = self._settings.deciding
         is_server = index >= self._settings.num_workers
         return is_server and not any(self._phase(other) == FAILED for other in deciding)

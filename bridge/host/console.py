@@ -34,11 +34,7 @@ def _print(stream: TextIO, text: str) -> None:
 
 
 class LogFile:
-    """A log file of lines. When a line cannot be written, as on a full disk, it is abandoned with a warning.
-
-    A full file is renamed to `PATH.1`, the one before to `PATH.2`, as with Flink's own log files. Only this user may read it;
-    an existing file is replaced.
-    """
+    """A log file of lines, for this user only, renamed to `PATH.1` and so on when full; abandoned when it cannot be written."""
 
     def __init__(self, path: str, most_bytes: int = 100 << 20, most_files: int = 10) -> None:
         self._path = path
@@ -60,7 +56,6 @@ class LogFile:
                 self._give_up(error)
 
     def close(self) -> None:
-        """Close the file. Safe to call twice."""
         fd, self._fd = self._fd, None
         if fd is not None:
             with contextlib.suppress(OSError):  # a network file system may report only now that it is full

@@ -1,13 +1,9 @@
 """Leases of this host's GPUs: no two processes get the same one by accident.
 
-A lease is a file lock per GPU on a descriptor that the TensorFlow process inherits. The kernel holds it until the last process
-with that descriptor has ended, so a GPU is never leased while the old process may still use its memory, and is free again after
-any death, even by SIGKILL. There is no server and no state to clean up. The lock files stay: if one were deleted, two processes
-could lock two files of the same name.
-
-The locks are in a folder of the user alone, as any user could block all GPUs in a public one. So leases see each other when
-their processes have the same user and the same /tmp. Between users and containers, GPUs have to be distributed by the cluster
-manager, in CUDA_VISIBLE_DEVICES or AKDL_GPUS, as YARN, Kubernetes and Slurm do.
+A lease is a file lock per GPU on a descriptor that the TensorFlow process inherits, so the kernel frees the GPU after any
+death, and not before the last process with the descriptor has ended. The lock files stay: if one were deleted, two processes
+could lock two files of the same name. Their folder belongs to the user alone, as any user could block all GPUs in a public one;
+between users and containers, the cluster manager distributes GPUs in CUDA_VISIBLE_DEVICES or AKDL_GPUS.
 """
 
 from __future__ import annotations
@@ -38,8 +34,8 @@ _NAME = re.compile(r"[\w./:-]+")  # an index, GPU-<uuid>, MIG-<uuid>, MIG-GPU-<u
 def inventory(environment: Mapping[str, str]) -> list[str] | None:
     """GPUs that processes of this host may use, or None if they are unknown.
 
-    AKDL_GPUS names them ("0,1" or UUIDs; empty for no GPU), else nvidia-smi lists their UUIDs: by default CUDA counts the GPUs
-    in another order than nvidia-smi. CUDA_VISIBLE_DEVICES, where it is set, limits both, and is the list without nvidia-smi.
+    AKDL_GPUS names them ("0,1" or UUIDs; empty for no GPU), else nvidia-smi lists their UUIDs: CUDA counts them in another
+    order. CUDA_VISIBLE_DEVICES limits both, and is the list without nvidia-smi.
     """
     chosen, visible = environment.get("AKDL_GPUS"), environment.get("CUDA_VISIBLE_DEVICES")
     if chosen is not None:
@@ -70,11 +66,9 @@ class Lease:
 
     @property
     def visible(self) -> str:
-        """Value of CUDA_VISIBLE_DEVICES for the process of the lease."""
         return ",".join(self.devices)
 
     def release(self) -> None:
-        """Give the lease up on this side. Safe to call twice."""
         while self._held:
             os.close(self._held.pop())  # not LOCK_UN, which would end the lease of the child too
 
@@ -89,10 +83,9 @@ class Lease:
 
 
 def lease(count: int | None, inventory: Sequence[str], wait_s: float = 0.0, folder: str | None = None) -> Lease:
-    """Lease free GPUs.
+    """Lease free GPUs; ConfigurationError if there are too few.
 
-    With `count` None it is one GPU if one is free at once, else an empty lease. `wait_s` is for the processes of a job that has
-    just ended. Raises ConfigurationError if there are too few GPUs, or other processes have them.
+    With `count` None it is one GPU if one is free at once, else an empty lease. `wait_s` is for a job that has just ended.
     """
     if count == 0 or not inventory:
         if count:
@@ -159,8 +152,8 @@ def _ask(program: str) -> dict[str, str]:
 def _lock_folder(folder: str | None) -> str:
     """Folder of the locks, which belongs to this user alone.
 
-    In /tmp rather than TMPDIR: some cluster managers set another TMPDIR for each process, and leases would not see each other.
-    For the same reason there is no other place when another user has taken the name.
+    In /tmp: some cluster managers set another TMPDIR for each process, and leases would not see each other. For the same reason
+    there is no other place when another user has taken the name.
     """
     if folder is None:
         base = "/tmp" if os.access("/tmp", os.W_OK | os.X_OK) else tempfile.gettempdir()

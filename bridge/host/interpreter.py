@@ -1,9 +1,7 @@
 """The Python environment of TensorFlow processes: an existing interpreter, or an archive that is unpacked.
 
-An archive is unpacked once for all processes of this user that need it, in a folder named by its checksum. Each of them holds a
-shared lock until it ends. A small process waits for the exclusive lock and then removes the folder; it has a session of its
-own, so that it outlives its parent. Where it was killed too, as with its container, the next start of a process of ours removes
-the folder (`bridge.folders.sweep`).
+An archive is unpacked once for all processes of this user, in a folder named by its checksum. Each holds a shared lock until it
+ends. A small process in its own session waits for the exclusive lock and removes the folder, else `bridge.folders.sweep`.
 """
 
 from __future__ import annotations
@@ -51,7 +49,6 @@ class Interpreter:
         self.fds = fds
 
     def release(self) -> None:
-        """Release the environment; the process that inherited `fds` keeps it."""
         for fd in self.fds:
             os.close(fd)
         self.fds = ()
@@ -83,7 +80,6 @@ def open_interpreter(operator: str, python: str | PythonArchive | None) -> Inter
 
 
 def means_tensorflow_1(operator: str) -> bool:
-    """True for the name of an operator that has a counterpart for TensorFlow 2."""
     return operator.startswith(("TensorFlow", "TFTableModelTrain")) and not operator.startswith("TensorFlow2")
 
 
@@ -114,7 +110,7 @@ def _shares(lock: int, archive: PythonArchive, folder: str) -> bool:
     """Share the lock of an unpacked archive, which is unpacked if need be; False when another process was faster.
 
     A shared lock does not become an exclusive one in one step, so after each change the folder is checked again. No process
-    waits for the exclusive lock: the faster one shares it again once the folder is complete, for as long as its process lives.
+    waits for the exclusive lock: the faster one shares it again once the folder is complete.
     """
     complete = os.path.join(folder, _COMPLETE)
     fcntl.flock(lock, fcntl.LOCK_SH)
@@ -148,7 +144,6 @@ def _unpack(archive: PythonArchive, folder: str) -> None:
 
 
 def _fill(target: str, path: str, sha256: str) -> str:
-    """Unpack the archive at a path and return the versions that its interpreter reports."""
     os.makedirs(target, 0o700)
     if not os.path.isfile(path):
         raise ConfigurationError(f"the archive was not shipped with the job: it is not at {path}")
@@ -182,7 +177,6 @@ def versions_of(python: str) -> str:
 
 
 def _run(command: list[str], timeout_s: float) -> str:
-    """Run a command of the environment with the variables of our processes, and return its output."""
     folder = WorkFolder(())
     try:
         done = subprocess.run(

@@ -1,7 +1,6 @@
-"""Lines of a process's output, in the form that a terminal finally shows. Pure.
+"""Lines of a process's output as a terminal finally shows them: of an overwritten line, such as a progress bar, the last.
 
-A progress bar overwrites its line, after a carriage return or many backspaces. Of the versions of such a line, the last one is
-a line here, and from time to time an earlier one.
+Pure.
 """
 
 from __future__ import annotations
@@ -40,7 +39,6 @@ class Lines:
         return [cut for line in lines for cut in _cut(line)] + self._cut_off()
 
     def end(self) -> list[str]:
-        """Return the output after the last line end."""
         rest, self._line, self._place = self._line + self._decode(b"", True), "", 0
         return list(_cut(rest)) if rest else []
 
@@ -62,7 +60,6 @@ class Lines:
             self._place = end
 
     def _cut_off(self) -> list[str]:
-        """Cut an incomplete line that is too long."""
         cut = []
         while len(self._line) > LINE_CHARACTERS:
             cut.append(self._line[:LINE_CHARACTERS])

@@ -44,11 +44,7 @@ _MEANINGS = {
 
 
 class ChildProcess:
-    """A running child whose output goes line by line to `on_line`.
-
-    Its environment is `environment` and AKDL_PARENT_FD, the number of its end of the pipe. `on_line` and `on_exit`, after the
-    end of its group, are called from threads.
-    """
+    """A running child; threads call `on_line` for each line of output, and `on_exit` after the end of its group."""
 
     def __init__(
         self,
@@ -198,7 +194,6 @@ def _kill_escaped(mark: str) -> None:
 
 
 def _marked(pid: int, mark: str) -> psutil.Process | None:
-    """Process with the mark, or None."""
     try:
         process = psutil.Process(pid)
         return process if process.environ().get(_MARK) == mark else None
@@ -207,7 +202,6 @@ def _marked(pid: int, mark: str) -> psutil.Process | None:
 
 
 def describe_exit(status: int | None) -> str:
-    """Description of an exit status."""
     if status is None:
         return "running"
     if status >= 0:

@@ -1,7 +1,7 @@
 """Delivery of the extra inputs of a group, once to each host.
 
-Flink sends them to member 0, which stores them in a chunk log for other hosts. The first member of each other host fetches them
-from there. Its process writes the files into a folder that the members of a host share (`akdl.rows.extra_files`).
+Flink sends them to member 0, which stores them in a chunk log; the first member of each other host fetches them from there. Its
+process writes the files into a folder that the members of a host share (`akdl.rows.extra_files`).
 """
 
 from __future__ import annotations
@@ -110,7 +110,6 @@ class ExtraInputs:
             self._thread.start()
 
     def stop(self) -> None:
-        """Stop the delivery; the last process that uses the folder removes it. Safe to call twice."""
         self._stopped.set()
         with self._changed:
             if self._call is not None:

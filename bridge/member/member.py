@@ -107,7 +107,6 @@ class Member:
         self.stop()
 
     def stop(self) -> None:
-        """End the process and remove its folder. Safe to call twice and from any thread."""
         with self._stop_lock:
             if self._stopped:
                 return

@@ -44,7 +44,6 @@ class ProgressWatch:
         self._looked, self._rows, self._cpu_s = now, rows, cpu_s
 
     def end(self) -> None:
-        """Count the end of the script as progress, once."""
         if not self._has_ended:
             self._has_ended, self.idle_s = True, 0.0
 

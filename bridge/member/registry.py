@@ -1,7 +1,7 @@
 """The members in this Python process, and their stop when no call from Flink can stop them.
 
-Flink never interrupts a function that waits in the driver, and a Python worker without a connection closes no functions. So an
-operator stops its groups when its job ends, and a thread stops members whose heartbeat has no answer or whose worker has ended.
+Flink never interrupts a function that waits in the driver, and a Python worker without a connection closes no functions. So
+operators stop their groups, and a thread stops members whose heartbeat has no answer or whose worker has ended.
 """
 
 from __future__ import annotations

@@ -77,7 +77,6 @@ class ScriptProcess:
             self._child.stop(grace_s)
 
     def close(self) -> None:
-        """End the process at once and remove its folder. Safe to call twice."""
         self.stop(0.0)
         self._folder.remove()
         if self._server is not None:

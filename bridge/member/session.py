@@ -1,7 +1,6 @@
 """The exchange with one TensorFlow process as a state machine, without threads and gRPC.
 
-The Flink function calls `join`, `offer`, `end_input` and `take_rows`, the process `connect`, `next_chunk`, `add_rows`,
-`report` and `finish`. Methods return at once; the caller holds the lock of the session, and waits for a property to turn true.
+Methods return at once; the caller holds the lock of the session, and waits for a property to turn true.
 
     STARTING --connect--> JOINING --join--> FEEDING --end_input--> TRAINING --report, finish--> EXPORTING --end--> ENDED
     any stage --fail--> FAILED
@@ -124,7 +123,6 @@ class Session:
 
     @property
     def phase(self) -> Phase:
-        """The stage as other members need it."""
         return {Stage.STARTING: STARTING, Stage.ENDED: ENDED, Stage.FAILED: FAILED}.get(self.stage, RUNNING)
 
     @property

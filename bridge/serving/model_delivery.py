@@ -1,16 +1,10 @@
-r"""The Flink graph that brings a stream of models to every host that predicts, once to each.
+"""The Flink graph that brings a stream of models to every host that predicts, once to each.
 
     model rows ──┬───────────keyed──────────┬──> Collect, one subtask ──whole models, keyed──> Deliver ──> model processes
                  └──START──> SendPlace ─────┘
 
-Deliver has as many subtasks as the job has slots, so there is one on each host that predicts. SendPlace has as many, each on
-the same TaskManager as one of Deliver, and sends its place to Collect. So Collect sends a model to one subtask of each host.
-Deliver yields nothing, but is joined to the result of the prediction, as Flink runs only operators that lead to a result.
-
-A model is a zip file. It travels as rows first, whose base64 text is a part of the file, then as the parts:
-
-    rows      (0, "model.zip")   (1, "UEsDBBQ...")   (2, "AQAAALK...")   ...   (n, "...")
-    pieces    (name, 1, n, b"PK\3\4...")   (name, 2, n, b"...")   ...   (name, n, n, b"... PK\5\6 directory, end")
+Deliver and SendPlace have as many subtasks as the job has slots, co-located in pairs; so Collect sends a model to one subtask
+of each host. Deliver yields nothing, but is joined to the prediction, as Flink runs only operators that lead to a result.
 """
 
 from __future__ import annotations
@@ -101,7 +95,6 @@ class SendPlace(ProcessFunction):  # type: ignore[misc]
         self._is_sent = False
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[Row]:
-        """Send the place, once."""
         _, (_, number, _, _) = value
         if number and not self._is_sent:  # each subtask that gathers rows sends a START, to Collect too
             self._is_sent = True
@@ -111,9 +104,8 @@ class SendPlace(ProcessFunction):  # type: ignore[misc]
 class Collect(KeyedProcessFunction):  # type: ignore[misc]
     """Turns rows into whole models, piece by piece, for one subtask of each host.
 
-    It yields (key of the subtask, ROW(name, number of the piece, number of the last one, piece)). Models that are whole before
-    all places have arrived wait for them. With `keeps_rows`, the rows of the latest model and of unfinished ones are in Flink's
-    state, so that a checkpoint has them.
+    It yields (key of the subtask, ROW(name, number of the piece, number of the last one, piece)). Whole models wait for the
+    last place. With `keeps_rows`, the rows of the latest model and of unfinished ones are in Flink's state.
     """
 
     def __init__(self, settings: PredictionSettings, keeps_rows: bool, keys: Sequence[int]) -> None:
@@ -172,7 +164,6 @@ class Collect(KeyedProcessFunction):  # type: ignore[misc]
             self._kept.drop_all_but(self._latest | self._models.places)
 
     def _add_place(self, number: int, place: bytes) -> Iterator[Row]:
-        """Record the place of a subtask; models that waited for the last place leave."""
         self._subtasks.setdefault(place, set()).add(number)
         if self._has_all_places:
             waiting, self._waiting = self._waiting, []
@@ -211,7 +202,6 @@ class KeptRows:
             yield replace(ModelRow(*self._state.get(place)), place=place)
 
     def keep(self, row: ModelRow) -> ModelRow:
-        """Store a row, and return it with its place."""
         placed = replace(row, place=self._next)
         self._state.put(placed.place, Row(row.number, row.text, row.model, row.count))
         self._places.add(placed.place)
@@ -238,7 +228,6 @@ class Deliver(KeyedProcessFunction):  # type: ignore[misc]
         close_with_worker(self.close)
 
     def close(self) -> None:
-        """Let go of it."""
         if hasattr(self, "_process"):
             self._drop_file()
             if self._lock is not None:
@@ -277,8 +266,7 @@ class Deliver(KeyedProcessFunction):  # type: ignore[misc]
 def take_turn(path: str, attempt: int) -> int | None:
     """Lock a file and return its descriptor, or None when another subtask of this attempt has it.
 
-    Flink may start an attempt while a subtask of an earlier one is about to end. Its end is awaited; otherwise no subtask of
-    the new attempt would act. The file holds the number of the attempt that has locked it.
+    The file holds the number of the attempt that has locked it: the end of a subtask of an earlier attempt is awaited.
     """
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     deadline = time.monotonic() + EARLIER_S
@@ -312,7 +300,6 @@ def _union(result: Table, result_view: str, delivered_view: str) -> str:
 
 
 def _model_columns(operator: str, models: Table) -> list[str]:
-    """Columns of `_MODEL_ROW` as SQL."""
     names = {name.lower(): quoted(name) for name in column_names(models)}
     stamps = {TIME_COLUMN, COUNT_COLUMN}
     if set(names) not in ({"model_id", "model_info"}, {"model_id", "model_info"} | stamps):

@@ -1,8 +1,4 @@
-"""A process that serves one model to all tasks of a job on its host.
-
-The first task starts it, the others find it in a folder (`bridge.folders.process_folder`). It ends when the last one releases
-it.
-"""
+"""A process that serves one model to all tasks of a job on its host, from the first task to the last."""
 
 from __future__ import annotations
 
@@ -48,10 +44,10 @@ _OPTIONS = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_len
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """Settings of a model process.
+    """Settings of a model process; `serving` is JSON of the message `Serving` without the path of the model.
 
-    `serving` is JSON of the message `Serving` without the path of the model. Without `python` the interpreter is that of
-    Flink's Python functions. `start_timeout_s` includes the loading of the model; a `stall_timeout_s` of 0 means no limit.
+    Without `python` it is that of Flink's functions. `start_timeout_s` includes the loading; a `stall_timeout_s` of 0 is no
+    limit.
     """
 
     operator: str
@@ -121,7 +117,6 @@ class ModelProcess:
         kill_stopped(self.folder)
 
     def _join(self, model: str | PlacedModel) -> int:
-        """Return the writing end of the pipe of a running process."""
         return self._folder.join(lambda pipe: self._start(model, pipe))
 
     def _wait_until_loaded(self, model: str | PlacedModel) -> Description:
@@ -156,7 +151,6 @@ class ModelProcess:
         return description
 
     def _start_error(self, error: grpc.RpcError) -> TaskError:
-        """Release a process that has failed to start, and return the error."""
         self.close()
         reason = self._lost(error)
         if self._has_exited:
@@ -246,7 +240,6 @@ class ModelProcess:
         return self._process is not None and self._process.poll() is not None
 
     def _lost(self, error: grpc.RpcError) -> str:
-        """Error text for a process that does not answer."""
         operator = self._settings.operator
         with contextlib.suppress(OSError):
             if self._process is not None and self._process.poll() == UNUSABLE:
@@ -264,11 +257,7 @@ def _text(failure: Failure) -> str:
 
 
 def result_of(call: Any, folder: str, stall_timeout_s: float) -> Any:
-    """Wait for the answer to a call of the process in a folder.
-
-    A process that has used no CPU for `stall_timeout_s` seconds (0: no limit) is killed, and TimeoutError raised: it may be
-    stopped, or wait for itself.
-    """
+    """Wait for an answer of a process; after `stall_timeout_s` seconds (0: no limit) without CPU it is killed: TimeoutError."""
     process, watch = process_of(folder), ProgressWatch(time.monotonic())
     while True:
         with contextlib.suppress(grpc.FutureTimeoutError):

@@ -1,8 +1,7 @@
 """Whole models from the rows of a stream of consecutive models; without Flink.
 
-As in a model table, row 0 of a model has the name of a zip file, and rows from 1 have its pieces as base64 text. In streams
-from Alink each row names its model and the model's number of rows. In others, a model is whole when its pieces end like a zip
-file of their length, and a number that has arrived already belongs to the next model.
+Row 0 of a model has the name of a zip file, rows from 1 its pieces as base64 text. Streams from Alink name the model and its
+number of rows in each row; in others, a model is whole when its pieces end like a zip file of their length.
 """
 
 from __future__ import annotations
@@ -27,11 +26,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class ModelRow:
-    """A row of a stream of models.
-
-    `model` is the name of its model, of which later ones are larger, and `count` the model's number of rows, if the stream has
-    them.
-    """
+    """A row of a stream of models; `model` is the name of its model, larger for later ones, `count` its number of rows."""
 
     number: int | None
     text: str | None
@@ -46,10 +41,7 @@ class DamagedModel(TaskError):
 
 @dataclass
 class Model:
-    """A model with some of its rows, or with all.
-
-    `sizes` are the bytes of each piece by its number, with 0 for row 0; `numbers` has all rows, also dropped ones.
-    """
+    """A model with some or all of its rows: the bytes of each piece by its number, and the numbers of all rows."""
 
     name: str
     folder: str
@@ -147,7 +139,6 @@ class ModelRows:
 
     @property
     def places(self) -> set[int]:
-        """Places in the stream of all rows of unfinished models."""
         models = [*self._named.values()] if self._current is None else [self._current, *self._named.values()]
         return {place for model in models for place in model.places}
 
@@ -192,7 +183,6 @@ class ModelRows:
 
 
 def _loss(model: Model) -> DamagedModel:
-    """Error of a model that is incomplete when the next one begins."""
     missing = [str(number) for number in range(max(model.sizes)) if number not in model.sizes][:_SHOWN]
     what = f"model_id {', '.join(missing)} at least" if missing else "its end"
     return DamagedModel(f"{model.name} is incomplete when the next one begins: {what} is missing")

@@ -50,9 +50,9 @@ from bridge.workarounds.beam_workers import close_with_worker
 class PredictionSettings:
     """Settings of a predictor.
 
-    `model` is a file that is shipped with the job, or the path of the model on every host; `placed` is one that each host
-    fetches. `result` has the name of each column of the result, and True for an output, False for an input that stays. Without
-    an `error_column` the job fails at the first row that cannot be predicted.
+    `model` is a file that is shipped with the job, or a path on every host; `placed` is one that each host fetches. `result`
+    has the name of each column, and True for an output, False for an input that stays. Without `error_column` a bad row fails
+    the job.
     """
 
     process: ModelSettings
@@ -126,7 +126,6 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
         self._metrics = PredictionMetrics(runtime_context.get_metrics_group(), self._process.description.load_s)
 
     def close(self) -> None:
-        """Safe to call twice."""
         if hasattr(self, "_process"):
             self._process.close()
             del self._process
