@@ -1,7 +1,4 @@
-"""Lines of a process's output as a terminal finally shows them: of an overwritten line, such as a progress bar, the last.
-
-Pure.
-"""
+"""Lines of a process's output as a terminal finally shows them: a progress bar only in its last form. Pure."""
 
 from __future__ import annotations
 

@@ -46,8 +46,7 @@ _OPTIONS = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_len
 class ModelSettings:
     """Settings of a model process; `serving` is JSON of the message `Serving` without the path of the model.
 
-    Without `python` it is that of Flink's functions. `start_timeout_s` includes the loading; a `stall_timeout_s` of 0 is no
-    limit.
+    Without `python` it is that of Flink's functions. `start_timeout_s` includes the loading. 0 turns `stall_timeout_s` off.
     """
 
     operator: str

@@ -1,7 +1,7 @@
 """Workarounds for defects of Beam's workers, in which Flink runs Python functions.
 
-On a cluster a worker is a process. In a local job it is a thread of the driver, so what it leaves behind stays until the
-driver ends. Beam and PyFlink are imported when a function needs them.
+On a cluster a worker is a process. In a local job it is a thread of the driver, so what it leaves behind stays until the driver
+ends. Each comment at a function names the defect upstream. Beam and PyFlink are imported when a function needs them.
 """
 
 from __future__ import annotations
@@ -41,11 +41,9 @@ def fix_workers() -> None:
 
 
 def worker_of_this_thread() -> weakref.ref[SdkHarness] | None:
-    """Beam's worker that this thread works for; None in a test.
-
-    Defect: a worker that loses its connection to Flink closes no function, and functions cannot find out whether it has ended
-    (`SdkHarness` of apache_beam/runners/worker/sdk_worker.py). It is found only among the callers of a function.
-    """
+    # A worker that loses its connection to Flink closes no function, and functions cannot find out whether it has ended
+    # (`SdkHarness` of apache_beam/runners/worker/sdk_worker.py). It is found only among the callers of a function; not in a
+    # test.
     beam = sys.modules.get("apache_beam.runners.worker.sdk_worker")  # half a second to import, for programs without one
     frame: FrameType | None = sys._getframe()
     while frame is not None and beam is not None:
@@ -57,7 +55,6 @@ def worker_of_this_thread() -> weakref.ref[SdkHarness] | None:
 
 
 def has_ended(worker: weakref.ref[SdkHarness] | None) -> bool:
-    """True if a worker has ended; for the defect that `worker_of_this_thread` names."""
     if worker is None:
         return False
     harness = worker()
@@ -65,10 +62,7 @@ def has_ended(worker: weakref.ref[SdkHarness] | None) -> bool:
 
 
 def close_with_worker(close: Callable[[], None]) -> None:
-    """Call `close` at the end of this function's worker, which may not do it; see `fix_workers`.
-
-    It is called at once if the worker has ended while the function was opened, and has to be safe to call twice.
-    """
+    """Call `close` at the end of this function's worker, or at once if it has ended. It has to be safe to call twice."""
     worker = worker_of_this_thread()
     harness = None if worker is None else worker()
     if harness is None:
@@ -82,11 +76,8 @@ def close_with_worker(close: Callable[[], None]) -> None:
 
 
 def end_workers(timeout_s: float = 5.0) -> None:
-    """End the workers inside this program and wait for them and their functions; for the end of the program.
-
-    Defect: their threads are daemons, which CPython before 3.14 ends when they next acquire the GIL. In a C++ destructor, such
-    as that of an Arrow buffer, that aborts the program (python/cpython#87135): "terminate called without an active exception".
-    """
+    # Workers' threads are daemons, which CPython before 3.14 ends when they next acquire the GIL. In a C++ destructor, such as
+    # that of an Arrow buffer, that aborts the program (python/cpython#87135): "terminate called without an active exception".
     with _lock:
         running = list(_closing)
     for harness in running:
@@ -97,7 +88,6 @@ def end_workers(timeout_s: float = 5.0) -> None:
 
 
 def _is_at_work() -> bool:
-    """True if a thread of this program runs a worker or an instruction of Flink to a worker."""
     beam = sys.modules.get("apache_beam.runners.worker.sdk_worker")
     if beam is None:
         return False
@@ -107,22 +97,15 @@ def _is_at_work() -> bool:
 
 
 def is_worker_process() -> bool:
-    """True in a Python worker that Flink has started, False in a program in which a local job runs.
-
-    Defect: PyFlink has no function for this. A worker with a process of its own is started by the module
-    pyflink/fn_execution/beam/beam_boot.py.
-    """
+    # PyFlink has no function for this. In a program with a local job, workers have no process of their own.
     started_by = getattr(sys.modules["__main__"], "__spec__", None)
     return started_by is not None and started_by.name == "pyflink.fn_execution.beam.beam_boot"
 
 
 def _bypass_proxies() -> None:
-    """Let workers inside this program reach the JVM, which is on this host, without a proxy.
-
-    Defect: `GRPCChannelFactory` of apache_beam/runners/worker/channel_factory.py, and PyFlink's
-    pyflink/fn_execution/beam/beam_worker_pool_service.py, leave gRPC's `http_proxy` on for channels to "localhost". Without it
-    in `no_proxy`, local jobs did not start.
-    """
+    # `GRPCChannelFactory` of apache_beam/runners/worker/channel_factory.py, and PyFlink's
+    # pyflink/fn_execution/beam/beam_worker_pool_service.py, leave gRPC's `http_proxy` on for channels to "localhost". Without
+    # it in `no_proxy`, local jobs did not start.
     from apache_beam.runners.worker.channel_factory import GRPCChannelFactory
     from pyflink.fn_execution.beam import beam_worker_pool_service
 
@@ -132,8 +115,6 @@ def _bypass_proxies() -> None:
 
 
 class _Grpc:
-    """The module `grpc` for PyFlink's workers inside this program."""
-
     def insecure_channel(self, address: str) -> grpc.Channel:
         return grpc.insecure_channel(address, options=[_NO_PROXY])
 
@@ -142,12 +123,9 @@ class _Grpc:
 
 
 def _end_flushers() -> None:
-    """End the threads that PyFlink starts for the output of each Python function, together with its worker.
-
-    Defect: `BeamTimeBasedOutputStream` of pyflink/fn_execution/beam/beam_stream_slow.py starts a `PeriodicThread` that its
-    `close` ends. A worker inside the driver ends without closing its functions (see `worker_of_this_thread`), so each local
-    job left about 20 threads that wake up every second.
-    """
+    # `BeamTimeBasedOutputStream` of pyflink/fn_execution/beam/beam_stream_slow.py starts a `PeriodicThread` that its `close`
+    # ends. A worker inside the driver ends without closing its functions (see `worker_of_this_thread`), so each local job left
+    # about 20 threads that wake up every second.
     from pyflink.fn_execution.utils.operation_utils import PeriodicThread
 
     if hasattr(PeriodicThread, "_akdl_start"):
@@ -170,12 +148,9 @@ def _end_flushers() -> None:
 
 
 def _close_what_workers_leave() -> None:
-    """Close the functions and the channels of a worker, however it ends.
-
-    Defect: `SdkHarness.run` of apache_beam/runners/worker/sdk_worker.py closes nothing when its control channel breaks, as
-    in jobs that fail or are cancelled, and never closes a function that is still being opened. So such a job left threads,
-    connections, ports and processes.
-    """
+    # `SdkHarness.run` of apache_beam/runners/worker/sdk_worker.py closes nothing when its control channel breaks, as in jobs
+    # that fail or are cancelled, and never closes a function that is still being opened. So such a job left threads,
+    # connections, ports and processes.
     from apache_beam.runners.worker.sdk_worker import SdkHarness
     from apache_beam.utils.sentinel import Sentinel
 
@@ -205,12 +180,9 @@ def _close_what_workers_leave() -> None:
 
 
 def _keep_copies_of_errors_off_the_console() -> None:
-    """Print no traceback of a failed function in a worker, unless AKDL_TRACEBACK asks for all.
-
-    Defect: `SdkHarness._execute` of apache_beam/runners/worker/sdk_worker.py prints it to stderr, besides logging it and
-    sending it to Flink, which raises it. So each error of a local job was on the console twice. Where the job has ended
-    meanwhile, with its log handler, Python itself would print the record.
-    """
+    # `SdkHarness._execute` of apache_beam/runners/worker/sdk_worker.py prints a failed function's traceback, besides logging it
+    # and sending it to Flink, which raises it: users saw each error twice. Where the job has ended meanwhile, with its log
+    # handler, Python itself would print the record.
     from apache_beam.runners.worker import sdk_worker
 
     def show(*values: Any, **options: Any) -> None:

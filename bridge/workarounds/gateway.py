@@ -1,10 +1,7 @@
 """Tokens for the connection between this program and its JVM: py4j's servers at both ends ask for one.
 
 Defect of PyFlink: it starts these servers on 127.0.0.1 without a token (`launch_gateway` of pyflink/java_gateway.py and
-`startGatewayServer` of PythonEnvUtils.java), so any user of the host can call any method of Java, and run commands as the user
-of the program. Ticket to file with Flink, component API / Python: "PythonGatewayServer and PyFlink's callback server do not
-authenticate callers. py4j has auth tokens for both (py4j 0.10.7, CVE-2018-1334 of Spark for the same fault). Make a token in
-`launch_gateway`, pass it by stdin, and by a variable where PythonDriver starts Python."
+`startGatewayServer` of PythonEnvUtils.java), so any user of the host can call any method of Java.
 
 A JVM that this program starts has the token from the first moment: its main class is Java text, TokenGateway.java, for the
 compiler in Flink's table runtime. Where the JVM has started this program (`flink run`), or PyFlink has started one before us,
@@ -69,12 +66,8 @@ def _launch(launch: Any, text: str, token: str, variables: dict[str, str], argum
 
 
 def close_pipes_of_java() -> None:
-    """Keep the JVM from blocking on its stderr.
-
-    Defect: `launch_gateway_server_process` of PyFlink makes it a pipe without a reader after the start, so after 64 KB each
-    thread of the JVM that logs blocks, such as Beam's servers at malformed requests. With the pipe closed, the JVM drops the
-    text.
-    """
+    # `launch_gateway_server_process` of PyFlink makes the JVM's stderr a pipe without a reader after the start, so after 64 KB
+    # each thread that logs blocks, such as Beam's servers at malformed requests. A closed pipe drops the text.
     for process in subprocess._active:  # type: ignore[attr-defined]  # processes without a handle
         is_java = any(each in process.args for each in (_MAIN, _THEIR_MAIN))
         for pipe in filter(None, (process.stdin, process.stderr)) if is_java else ():

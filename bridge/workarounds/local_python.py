@@ -1,9 +1,7 @@
 """The Python that Flink starts for each Python function of a local job, only to have it call this program back.
 
-Defect of PyFlink: a local job runs its Python functions in the driver, but PyFlink still starts a process for each, which
-imports Beam and pandas, asks the driver for a worker, and waits until it has ended: 1.4 s of CPU time and 140 MB each.
-`python_of_local_jobs` returns a program that is `python` for all other calls, and for this one imports gRPC alone: a copy of
-this file.
+Defect of PyFlink: each of these processes imports Beam and pandas and then only waits: 1.4 s of CPU time and 140 MB.
+`python_of_local_jobs` returns a copy of this file, which imports gRPC alone, and is `python` for all other calls.
 """
 
 from __future__ import annotations
@@ -56,7 +54,6 @@ def start_worker_request(worker_id: str, provision_endpoint: str, params: dict[s
 
 
 def _field(number: int, value: bytes) -> bytes:
-    """A field of a message: its number, the kind "bytes", the length, the value."""
     head, length = bytearray([number << 3 | 2]), len(value)
     while length > 127:
         head.append(length & 127 | 128)

@@ -3,21 +3,12 @@
 Defects of PyFlink, Beam and Flink, whose servers listen on all interfaces without authentication:
 
 - The pool of workers inside this program, `BeamFnLoopbackWorkerPoolServicer` of
-  pyflink/fn_execution/beam/beam_worker_pool_service.py, listens on `[::]:0` from the first environment on, twice for each. A
-  caller changes the program's variables, path and folder, and names an address from which functions are unpickled. Ticket to
-  file with Flink, component API / Python: "Loopback worker pool listens on all interfaces without authentication: any host
-  runs code in a local PyFlink program. Listen on a unix socket in a folder of mode 0700, or on 127.0.0.1 and check a token in
-  `params`." Here it is a unix socket.
-- Beam's servers in the JVM, `InetSocketAddressServerFactory` of beam/sdks/java/fn-execution `ServerFactory`, use the port of
-  the given loopback address but not the address: `NettyServerBuilder.forPort`. Any host reads any file of the
-  user (`ArtifactRetrievalService.GetArtifact` with a path), rows and functions, and can take the place of a worker. Ticket to
-  file with Beam, component java-fn-execution: "createServer binds the wildcard address: use `forAddress(socket)`; and
-  GetArtifact should refuse files that no environment of the job has named." Here they ask for a token, TokenCalls.java.
-  TaskManagers of a cluster have these servers too; there the cluster's operator has to close them to other hosts.
-- The mini cluster's REST endpoint listens on all interfaces, and `POST /jars/upload` and `POST /jobs` run code. Ticket to file
-  with Flink, component Runtime / REST: "A local environment needs no REST endpoint unless rest.port is set." Here it is on
-  loopback, and speaks TLS with a keystore without a key, so that no client can connect. The blob server and the sockets of
-  `collect` are on loopback too.
+pyflink/fn_execution/beam/beam_worker_pool_service.py, runs what any caller names. Here it listens on a unix socket.
+- Beam's servers in the JVM (`InetSocketAddressServerFactory` of beam/sdks/java/fn-execution `ServerFactory`) use the port of
+the given loopback address but not the address. Any host reads files, rows and functions, and can take the place of a worker.
+Here they ask for a token, TokenCalls.java. On a cluster, its operator has to close them to other hosts.
+- The mini cluster's REST endpoint runs code. Here it is on loopback, and speaks TLS with a keystore without a key, so that no
+client can connect. The blob server and the sockets of `collect` are on loopback too.
 """
 
 from __future__ import annotations
@@ -49,10 +40,7 @@ _lock = threading.RLock()
 
 
 def close_servers(table_env: Any) -> None:
-    """Close the servers of an environment's local jobs to all but this program. Safe to call twice.
-
-    Servers of jobs that run already are closed when the jobs end.
-    """
+    """Close the servers of an environment's local jobs, at the end of jobs that run already. Safe to call twice."""
     from pyflink.util.java_utils import get_j_env_configuration, is_local_deployment
 
     if hasattr(table_env, "_akdl_closed"):
@@ -106,7 +94,6 @@ def _stop_in(pid: int, server: Any) -> None:
 
 
 def _private_address() -> str:
-    """Address of a unix socket in a new folder of this user."""
     for place in (tempfile.gettempdir(), os.environ.get("XDG_RUNTIME_DIR", ""), "/tmp", "/dev/shm"):
         address = socket_address(os.path.join(place, "akdl_local_000000000000", "pool"))
         if address is not None and os.access(place, os.W_OK | os.X_OK):

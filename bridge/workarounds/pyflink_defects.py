@@ -1,10 +1,4 @@
-"""Workarounds for defects of PyFlink, py4j and Flink; those for Beam are in `bridge.workarounds.beam_workers`.
-
-`bridge.workarounds.gateway` and `bridge.workarounds.local_servers` close servers that these packages leave open.
-
-Each function names a defect and its place upstream, and can be removed when the defect is fixed there. These packages are
-imported when a function needs them.
-"""
+"""Workarounds for defects of PyFlink, py4j and Flink, each with its place upstream, where a fix lets it go."""
 
 from __future__ import annotations
 
@@ -27,17 +21,13 @@ _planner: Any = None  # the class loader of Flink's planner
 
 
 def open_gateway() -> Any:
-    """Start the JVM of this program unless it runs, and return its gateway, with the program's threads kept apart.
-
-    Defect: `launch_gateway` of pyflink/java_gateway.py drops its handle of the JVM, for which Python prints a
-    ResourceWarning. The JVM watches for our end itself, so the handle is not needed.
-    """
+    """Start the JVM of this program unless it runs, and return its gateway, with the program's threads kept apart."""
     from pyflink import java_gateway
 
     with java_gateway._lock:
         argument = _jvm_argument() if java_gateway._gateway is None else nullcontext()
         with warnings.catch_warnings(), argument, token_from_the_start():
-            warnings.simplefilter("ignore", ResourceWarning)
+            warnings.simplefilter("ignore", ResourceWarning)  # PyFlink drops the handle of the JVM, which watches for our end
             gateway = java_gateway.get_gateway()
         ask_for_token(gateway)
         close_pipes_of_java()
@@ -48,10 +38,8 @@ def open_gateway() -> Any:
 
 @contextmanager
 def _jvm_argument() -> Iterator[None]:
-    """Start the JVM with one context of loggers.
-
-    Defect: log4j makes one for each class loader, and each local job has class loaders of its own. So each job left a thread.
-    """
+    # log4j makes a context of loggers for each class loader, and each local job has class loaders of its own. So each job left
+    # a thread.
     before = os.environ.get("JVM_ARGS")
     os.environ["JVM_ARGS"] = f"-Dlog4j2.contextSelector={_SELECTOR} {before or ''}".strip()
     try:
@@ -62,11 +50,8 @@ def _jvm_argument() -> Iterator[None]:
 
 
 def know_planner(table_env: Any) -> None:
-    """Let all threads of this program plan tables, not only the one that made the environment.
-
-    Defect: Flink's planner sets `RelMetadataQueryBase.THREAD_PROVIDERS` of Calcite, which is thread-local, only in the
-    thread of the JVM that makes the planner; other threads fail with "NullPointerException: metadataHandlerProvider".
-    """
+    # Flink's planner sets `RelMetadataQueryBase.THREAD_PROVIDERS` of Calcite, which is thread-local, only in the thread of the
+    # JVM that makes the planner; other threads fail with "NullPointerException: metadataHandlerProvider".
     global _planner
     open_gateway()
     if _planner is None:
@@ -74,12 +59,7 @@ def know_planner(table_env: Any) -> None:
 
 
 def translate_java_errors(translate: Callable[[str], Exception | None]) -> None:
-    """Replace some exceptions of Java by ours, from now on and in the whole program.
-
-    Defect: `convert_py4j_exception` of pyflink/util/exceptions.py converts few exceptions of Flink; users see others as a
-    page of Java. It replaces py4j's function in the same way. `translate` takes the text of an exception with its causes, and
-    returns the exception to raise, or None.
-    """
+    """Replace exceptions of Java by what `translate` makes of their text, in the whole program; None keeps them."""
     from py4j import java_gateway
     from pyflink.util.exceptions import JavaException
 
@@ -102,11 +82,8 @@ def translate_java_errors(translate: Callable[[str], Exception | None]) -> None:
 
 @contextmanager
 def log_handlers_kept() -> Iterator[None]:
-    """Restore the user's log handlers after a local job.
-
-    Defect: a Python worker inside the driver replaces all handlers by its own and leaves it there
-    (pyflink/fn_execution/beam/beam_worker_pool_service.py).
-    """
+    # A Python worker inside the driver replaces all handlers by its own and leaves it there
+    # (pyflink/fn_execution/beam/beam_worker_pool_service.py).
     root = logging.getLogger()
     handlers = root.handlers[:]
     try:
@@ -116,10 +93,7 @@ def log_handlers_kept() -> Iterator[None]:
 
 
 def column_names(table: Any) -> list[str]:
-    """Names of the columns of a table.
-
-    Defect: `Table.get_resolved_schema` of pyflink/table/table.py converts the type of each column, see `columns_of`.
-    """
+    # `Table.get_resolved_schema` of pyflink/table/table.py converts the type of each column, see `columns_of`.
     from pyflink.java_gateway import get_gateway
 
     names = table._j_table.getResolvedSchema().getColumnNames()
@@ -128,12 +102,9 @@ def column_names(table: Any) -> list[str]:
 
 
 def columns_of(table: Any) -> tuple[list[str], list[Any]]:
-    """Names and PyFlink's types of the columns of a table.
-
-    Defect: `_from_java_data_type` of pyflink/table/types.py calls the JVM about a hundred times for each column, so that
-    each look at a schema of thousands of columns took minutes. Here it is called once for each type. It also replaces the
-    precision of each TIMESTAMP by 3, and of TIMESTAMP_LTZ by 6.
-    """
+    # `_from_java_data_type` of pyflink/table/types.py calls the JVM about a hundred times for each column, so that each look at
+    # a schema of thousands of columns took minutes: here once for each type. It also replaces the precision of each TIMESTAMP
+    # by 3, and of TIMESTAMP_LTZ by 6.
     from pyflink.table.types import _from_java_data_type
 
     j_types = table._j_table.getResolvedSchema().getColumnDataTypes()
@@ -159,10 +130,7 @@ def _set_precision(type_: Any, j_type: Any) -> None:
 
 
 def forget_ended_clusters() -> None:
-    """Let the JVM of this program drop mini clusters that have ended.
-
-    Defect: Flink's `TaskExecutorFileMergingManager` leaves a shutdown hook in the JVM, which holds the classes of its cluster.
-    """
+    # Flink's `TaskExecutorFileMergingManager` leaves a shutdown hook in the JVM, which holds the classes of its cluster.
     with suppress(Exception):  # another Java may refuse access
         jvm = open_gateway().jvm
         field = jvm.java.lang.Class.forName("java.lang.ApplicationShutdownHooks").getDeclaredField("hooks")
@@ -173,12 +141,9 @@ def forget_ended_clusters() -> None:
 
 
 def _keep_threads_apart(client: Any) -> None:
-    """Give each thread of this program one thread of the JVM.
-
-    Defect: `GatewayClient` of py4j/java_gateway.py keeps one pool of connections (`deque`) for all threads, so calls of a
-    thread may reach another thread of the JVM, which lacks the thread-local values of Flink's planner. That happens even
-    without a second thread of the user's, since Python frees Java objects in any thread.
-    """
+    # `GatewayClient` of py4j/java_gateway.py keeps one pool of connections (`deque`) for all threads, so calls of a thread may
+    # reach another thread of the JVM, which lacks the thread-local values of Flink's planner. That happens even without a
+    # second thread of the user's, since Python frees Java objects in any thread.
     if isinstance(client.deque, _Connections):
         return
     connections = _Connections()
@@ -188,11 +153,7 @@ def _keep_threads_apart(client: Any) -> None:
 
 
 class _Connections(threading.local):
-    """The free connections of one thread, in place of py4j's pool for all.
-
-    Each has its own thread of the JVM. py4j opens another connection when no free one is left: in a new thread of this program,
-    and after a call that was interrupted, whose connection is lost.
-    """
+    """The free connections of one thread, each with its own thread of the JVM, in place of py4j's pool for all."""
 
     def __init__(self) -> None:
         self._free = _ClosedInTheEnd()
@@ -206,7 +167,6 @@ class _Connections(threading.local):
         self._free.append(connection)
 
     def pop(self) -> Any:
-        """Return the connection that was used last; raise IndexError when there is none."""
         if _planner is not None and not self._is_preparing and not (self._free and self._can_plan):
             self._is_preparing = True  # its calls use this pool, and leave a free connection
             try:
@@ -218,12 +178,9 @@ class _Connections(threading.local):
 
 
 def _free_objects_elsewhere() -> None:
-    """Report freed objects to the JVM in a thread of its own.
-
-    Defect: `JavaObject` of py4j/java_gateway.py does it in the callback of a weak reference, in the thread that frees the
-    object, and Python drops an interrupt that arrives meanwhile: a job in a notebook ran on. Python raises interrupts only in
-    Python code, which the callback here is not.
-    """
+    # `JavaObject` of py4j/java_gateway.py reports freed objects in the callback of a weak reference, in the thread that frees
+    # the object, and Python drops an interrupt that arrives meanwhile: a job in a notebook ran on. Python raises interrupts
+    # only in Python code, which the callback here is not.
     from py4j import java_gateway
 
     if isinstance(java_gateway.weakref, _WeakReferences):
@@ -239,8 +196,6 @@ def _free_objects_elsewhere() -> None:
 
 
 class _WeakReferences:
-    """The module `weakref` for py4j."""
-
     def __init__(self, freed: SimpleQueue[Any]) -> None:
         self._freed = freed
 
