@@ -163,7 +163,6 @@ def _of_alink(path: str, stage: AlinkStage, trusted: bool) -> dict[str, Any]:
 
 
 def _load(stage: dict[str, Any], columns: Sequence[Column]) -> tuple[RowPredictor, Sequence[Column]]:
-    """Load the model of a stage, and return it with the columns of its output."""
     from akdl.serving.row_predictor import RowPredictor
 
     params, outputs = PredictStreamParams(**stage["params"])._values_of_all(), Schema.parse(stage["params"]["outputSchemaStr"])

@@ -270,17 +270,13 @@ def _model_rows(path: str) -> Iterator[tuple[Any, Any]]:
 
 
 class _ModelReceiver:
-    """Receives the rows of a model table."""
-
     def __init__(self) -> None:
         self.rows: list[tuple[Any, Any]] = []
 
     def take(self, batch: pa.RecordBatch) -> None:
         self.rows.extend(zip(batch.column(0).to_pylist(), batch.column(1).to_pylist()))
 
-    def finish(self) -> None:
-        """Do nothing."""
-
+    def finish(self) -> None: ...
     def abandon(self) -> None:
         self.rows.clear()
 

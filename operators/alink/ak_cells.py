@@ -46,7 +46,6 @@ def cell_reader(kind: Kind, clock: JavaClock | None) -> Reader:
 
 
 def read_dense_vector(record: Record, place: int) -> tuple[str | None, int]:
-    """Read a DENSE_VECTOR as text such as "0.5 1.0"."""
     if record[place] == 1:  # Flink's flag for null
         return None, place + 1
     flag, absent, length = _DENSE_VECTOR.unpack_from(record, place)
@@ -132,7 +131,6 @@ def read_string(record: Record, place: int) -> tuple[str | None, int]:
 
 
 def write_string(cell: Any) -> bytes:
-    """Write text, see `read_string`."""
     text = str(cell)
     head = _varint(len(text) + 1)
     if text.isascii():
@@ -198,7 +196,6 @@ def _read_earlier_decimal(record: Record, place: int) -> tuple[decimal.Decimal |
 
 
 def _decimal(number: int, scale: int) -> decimal.Decimal:
-    """Decimal without Python's default limit of 28 digits."""
     return decimal.Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -scale))
 
 

@@ -4,10 +4,8 @@
     data              "ALK", then for each row its length and the row
 
 A length has three bytes, or three bytes of 255 and four more. A row begins with one null bit per column, most significant bit
-first; the cells that are not null follow, see `operators.alink.ak_cells`.
-
-Files of earlier akdl versions have two more bits before a row, no scale after the decimals 0, 1 and 10, and times in UTC; they
-are recognized by the spaces in their `alink_meta.json`.
+first; the other cells follow. Files of earlier akdl versions, known by the spaces in their `alink_meta.json`, have two more
+bits before a row, no scale after the decimals 0, 1 and 10, and times in UTC.
 """
 
 from __future__ import annotations
@@ -57,7 +55,6 @@ class _Meta(NamedTuple):
 
 
 def is_ak_file(path: str) -> bool:
-    """Return True if the path is an .ak file."""
     if not os.path.isfile(path) or not zipfile.is_zipfile(path):
         return False
     try:
@@ -68,7 +65,6 @@ def is_ak_file(path: str) -> bool:
 
 
 def read_schema(path: str) -> Schema:
-    """Read the columns of a file."""
     return _read_meta(path).schema
 
 
@@ -134,7 +130,6 @@ class AkWriter:
         self._rows += 1
 
     def close(self) -> None:
-        """Finish the file."""
         self._data.close()
         self._zip.close()
 

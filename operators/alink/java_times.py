@@ -21,7 +21,6 @@ _OFFSET = re.compile(r"(?:GMT|UTC)?([+-])(\d{1,2}):?(\d{2})?")
 
 
 def zone_of(name: str) -> datetime.tzinfo:
-    """Look up a time zone such as "Asia/Shanghai", "UTC" or "GMT+08:00"."""
     match = _OFFSET.fullmatch(name)
     try:
         if match is not None:
@@ -33,8 +32,6 @@ def zone_of(name: str) -> datetime.tzinfo:
 
 
 class JavaClock:
-    """Clock of a time zone."""
-
     def __init__(self, zone: datetime.tzinfo | None) -> None:
         self._zone = zone
         year = datetime.date.today().year
@@ -43,7 +40,6 @@ class JavaClock:
         self._standard_s = min(self._offset_s((day - _EPOCH) // _SECOND) for day in days)
 
     def local(self, milliseconds: int) -> datetime.datetime:
-        """Local time of an instant."""
         seconds, rest = divmod(milliseconds, 1000)
         try:
             days, second = divmod(seconds + self._offset_of(seconds), _DAY_S)
@@ -64,7 +60,6 @@ class JavaClock:
         raise ValueError(f"{local} does not exist in {self._name}")
 
     def milliseconds_of_date(self, date: datetime.date) -> int:
-        """Instant at which a day begins."""
         for seconds in self._candidates(datetime.datetime.combine(date, datetime.time())):
             if self.local(seconds * 1000).date() == date:
                 return seconds * 1000
@@ -98,7 +93,6 @@ class JavaClock:
 
 
 def _julian_date(ordinal: int) -> datetime.date:
-    """Julian date of a day, given its ordinal in Python's calendar."""
     cycles, rest = divmod(ordinal + 1, 1461)  # the Julian 0001-01-01 is day -1
     years = min(rest // 365, 3)
     day, month, year = rest - years * 365, 0, cycles * 4 + years + 1

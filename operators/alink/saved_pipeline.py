@@ -1,7 +1,6 @@
 """Pipelines saved by Alink: an .ak file with the columns id, p0, p1 and so on.
 
-The row with id -1 describes a tree of nodes as JSON, whose leaves are the stages. The rows with id n are the model table of
-node n, in some of the columns p0, p1 and so on.
+The row with id -1 describes a tree of nodes as JSON, whose leaves are the stages. Rows with id n are the model table of node n.
 """
 
 from __future__ import annotations

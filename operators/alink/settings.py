@@ -90,7 +90,6 @@ class PluginDownloader:
 
 
 def note_flink_home(function: str, flink_home: Any) -> None:
-    """Warn that another Flink installation on this machine is not used."""
     if flink_home is not None:
         logger.warning(
             "%s: flinkHome=%r is ignored: jobs are built with the Flink of the package apache-flink; to use another "

@@ -20,7 +20,6 @@ _TYPES = {"FLOAT": "float32", "DOUBLE": "float64", "INT": "int32", "LONG": "int6
 
 
 def tensor_type(name: str) -> str:
-    """Check the element type of a tensor."""
     if str(name).upper() not in _TYPES:
         raise ConfigurationError(f"toTensor: expected one of {', '.join(_TYPES)} as tensorDataType, got {name!r}")
     return name.upper()

@@ -81,7 +81,6 @@ def job_named(table_env: StreamTableEnvironment, name: str | None, first: bool =
 
 
 def parallelism_of(table_env: StreamTableEnvironment) -> int:
-    """Parallelism of an environment's jobs."""
     return int(table_env._j_tenv.execEnv().getParallelism())
 
 
@@ -99,5 +98,4 @@ def session_zone(name: str | None, table_env: StreamTableEnvironment) -> tzinfo:
 
 
 def environment_of(table: Table) -> StreamTableEnvironment:
-    """Environment of a table."""
     return table._t_env

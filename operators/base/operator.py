@@ -76,7 +76,6 @@ class Operator(Rendered, Generic[_Family]):
 
     @staticmethod
     def _own_environment() -> StreamTableEnvironment:
-        """Environment in which sources of this family create their tables."""
         raise NotImplementedError
 
     def _include(self, *ops: Operator[Any]) -> None:

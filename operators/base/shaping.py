@@ -206,7 +206,6 @@ def _called(method: str, func: Any, selected_cols: str | Sequence[str]) -> Any:
 
 
 def refuse_replacement(method: str, with_replacement: bool) -> None:
-    """Raise an error for sampling with replacement."""
     if with_replacement:
         raise ConfigurationError(
             f"{method}: withReplacement=True is not supported: use collectToDataframe().sample(..., replace=True)"

@@ -54,7 +54,6 @@ def parse_version(text: str) -> int | None:
 
 
 def version_of(java: str) -> int | None:
-    """Feature release of a Java; None where it does not run."""
     try:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30)
     except (OSError, subprocess.TimeoutExpired):

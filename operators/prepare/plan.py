@@ -33,7 +33,6 @@ def plan(
     print_process_info: bool,
     elsewhere: bool = False,
 ) -> GroupSettings:
-    """Make the settings of an operator's group."""
     workers, servers = counts(operator, values["numWorkers"], values["numPSs"], parallelism)
     if values["chiefCoordinates"] and not (workers > 1 and servers):
         raise ConfigurationError(

@@ -46,10 +46,7 @@ class _Source:
 
 
 def read_files(operator: str, user_files: Sequence[str], main_script: str | FunctionScript) -> tuple[tuple[UserFile, ...], str]:
-    """Read the user's files, and return them with the path of the main script among them.
-
-    Files of one name but different content are kept apart by the folders that they come from: `train/a.csv`, `test/a.csv`.
-    """
+    """Read the user's files, with the path of the main script; folders keep files of one name but different content apart."""
     with tempfile.TemporaryDirectory(dir=program_folder()) as folder:
         loader = _Loader(operator, folder)
         sources = [source for named in user_files for source in loader.load("userFiles", named)]
@@ -71,7 +68,6 @@ def read_files(operator: str, user_files: Sequence[str], main_script: str | Func
 
 
 def _read(path: str, file: pathlib.Path) -> UserFile:
-    """Read a file; a large one is copied to the folder of this program."""
     if path.endswith(".py") or file.stat().st_size <= LARGE_BYTES:
         return UserFile(path, file.read_bytes())
     place = tempfile.mkdtemp(dir=program_folder())

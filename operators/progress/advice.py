@@ -19,8 +19,6 @@ _MEMORY_BYTES = 500 << 20
 
 @dataclass(frozen=True)
 class Advice:
-    """One recommendation."""
-
     text: str
     evidence: str
 

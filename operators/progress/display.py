@@ -87,7 +87,6 @@ class StatusPoller:
             self._renders.end([state.last_line(self._failed) for state in self._visible()])
 
     def stop(self, failed: bool) -> None:
-        """Poll once more, show the last lines, and end."""
         self._failed = failed
         self._over.set()
 

@@ -1,7 +1,4 @@
-"""`akdl-doctor [--cluster HOST:PORT]`: check whether jobs can run here, and say what to do where they cannot.
-
-Exit codes: 0, nothing is in the way; 1, something is, and is marked WRONG.
-"""
+"""`akdl-doctor [--cluster HOST:PORT]`: check whether jobs can run here. Exit code 1: something is in the way, marked WRONG."""
 
 from __future__ import annotations
 
@@ -99,7 +96,6 @@ def as_lines(findings: Sequence[Finding]) -> str:
 
 
 def show_table(findings: Sequence[Finding]) -> None:
-    """Print the findings to a terminal, in its width; without colors where NO_COLOR is set."""
     try:
         from rich.console import Console
         from rich.table import Table
@@ -121,7 +117,6 @@ def show_table(findings: Sequence[Finding]) -> None:
 
 
 def python() -> Iterator[Finding]:
-    """Check this Python, which is Flink's, and its packages."""
     version = "{}.{}.{}".format(*sys.version_info)
     first, last = (".".join(map(str, each)) for each in _PYTHONS)
     remedy = "" if _PYTHONS[0] <= sys.version_info[:2] <= _PYTHONS[1] else f"take Python {first} to {last} for Flink's side"
@@ -146,7 +141,6 @@ def python() -> Iterator[Finding]:
 
 
 def java() -> Iterator[Finding]:
-    """Check which Java would run Flink in this program."""
     try:
         ensure_java()
     except BridgeError as error:
@@ -160,7 +154,6 @@ def java() -> Iterator[Finding]:
 
 
 def jars() -> Iterator[Finding]:
-    """Check which connectors and formats the Flink of this Python has."""
     try:
         folder = lib_folder()
     except ImportError:
@@ -178,7 +171,6 @@ def jars() -> Iterator[Finding]:
 
 
 def environments() -> Iterator[Finding]:
-    """Check the Pythons that scripts run in: the ones that variables name, and this one, which is the default."""
     unset = [variable for variable in _ENVIRONMENTS if not os.environ.get(variable)]
     for variable, what in _ENVIRONMENTS.items():
         if variable not in unset:
@@ -201,7 +193,6 @@ def environments() -> Iterator[Finding]:
 
 
 def ports() -> Iterator[Finding]:
-    """Check that processes of this host reach each other at the address that they use."""
     host = own_host()
     try:
         with socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET) as server:
@@ -229,7 +220,6 @@ def proxies() -> Iterator[Finding]:
 
 
 def disk(wanted_gb: float) -> Iterator[Finding]:
-    """Check the room for temporary files, where each process keeps its rows."""
     folder = tempfile.gettempdir()
     free_gb = shutil.disk_usage(folder).free / 1e9
     found = f"{free_gb:.1f} GB free in {folder}"
@@ -253,7 +243,6 @@ def files_in_sight() -> Iterator[Finding]:
 
 
 def gpus() -> Iterator[Finding]:
-    """Check which GPUs processes may get."""
     try:
         found = inventory(os.environ)
     except BridgeError as error:
@@ -269,7 +258,6 @@ def gpus() -> Iterator[Finding]:
 
 
 def cluster(address: str, verify: bool | str = True) -> Iterator[Finding]:
-    """Check that a Flink cluster answers, has a supported release, and has slots."""
     what = "Cluster"
     try:
         rest = Rest(address, verify, proxies=True)

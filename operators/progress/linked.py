@@ -16,7 +16,6 @@ _told: set[str] = set()
 
 
 def note_linked(operators: Mapping[str, Shown], rest: Rest | None) -> None:
-    """Note operators that may be part of a later job, at the cluster `rest` or in this process."""
     _linked.update((group, (each, rest)) for group, each in operators.items())
     while len(_linked) > _MOST:
         _told.discard(next(iter(_linked)))

@@ -62,7 +62,6 @@ class Recorder:
             self._file.flush()
 
     def end(self, phase_s: dict[str, float], failed: bool) -> None:
-        """Write the last line, and upload the record to its address."""
         rounded = {phase: round(seconds, 2) for phase, seconds in phase_s.items()}
         self._write({"kind": "end", "t": round(time.monotonic() - self._began, 2), "failed": failed, "phase_s": rounded})
         if self._file is None:

@@ -17,17 +17,13 @@ _AGAIN_S = 60.0  # a line that has not changed is a sign of life
 
 
 class Renderer(Protocol):
-    """Shows lines."""
+    """Shows lines in place of the former ones; the lines of `end` stay."""
 
-    def show(self, lines: Sequence[Line]) -> None:
-        """Show these lines in place of the former ones."""
-
-    def end(self, lines: Sequence[Line]) -> None:
-        """Show the last lines, which stay."""
+    def show(self, lines: Sequence[Line]) -> None: ...
+    def end(self, lines: Sequence[Line]) -> None: ...
 
 
 def renderer() -> Renderer | None:
-    """Renderer for this program; None where the variable AKDL_PROGRESS is 0."""
     if os.environ.get(SWITCH, "1").lower() in ("0", "false", "off", "no"):
         return None
     if _is_notebook():
@@ -72,8 +68,6 @@ class TerminalRenderer:
 
 
 class NotebookRenderer:
-    """One changing text below the cell."""
-
     def __init__(self) -> None:
         from IPython.display import display
 

@@ -64,7 +64,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def page_of(record: Record) -> str:
-    """Page of a record: facts, advice with its evidence, the timeline of all members, and charts."""
     end = {None: "has not ended", True: "ended early", False: "ended well"}[record.failed]
     rows = [samples[-1][1] for samples in record.samples.values() if samples[-1][1].is_worker]
     facts = (

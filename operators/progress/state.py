@@ -48,8 +48,6 @@ class Line:
 
 
 class OperatorState:
-    """Progress of one operator."""
-
     def __init__(self, shown: Shown, now: float, elsewhere: bool = False) -> None:
         self._shown = shown
         self._began = self._looked = now
@@ -178,7 +176,6 @@ class OperatorState:
         return None, None
 
     def _waits(self) -> list[str]:
-        """Waiting times of both sides while rows moved, and the bottleneck that follows."""
         workers = [each for each in self._members.values() if each.is_worker]
         moved = sum(each.phase_s.get(FEEDING, 0.0) for each in workers)
         if moved < 1.0 or self._phase != FEEDING:

@@ -20,15 +20,12 @@ _SEARCH_LATER_S = 15.0  # and when all are there: a restart makes other ones
 
 
 class Source(Protocol):
-    """Source of statuses."""
+    """Latest statuses of all visible members; no call follows one with `is_last`."""
 
-    def read(self, is_last: bool = False) -> list[MemberStatus]:
-        """Latest statuses of all visible members; no later call follows if `is_last`."""
+    def read(self, is_last: bool = False) -> list[MemberStatus]: ...
 
 
 class HereSource:
-    """Members in this Python process."""
-
     def __init__(self, groups: Collection[str]) -> None:
         self._groups = groups
 
