@@ -182,7 +182,7 @@ def test_a_model_with_2500_inputs_predicts_a_table_of_as_many_columns(tmp_path: 
 
 
 def test_what_the_model_has_is_listed(exported: str) -> None:
-    """The other names that a model may not have are in tests/akdl/serving/test_model.py."""
+    """The other names that a model may not have are in tests/akdl/serving/test_signature.py."""
     with pytest.raises(TaskError, match=r"(?s)no signature 'nobody'.*'other'.*'serving_default'"):
         points(getMLEnv().btenv, 5).link(predictor(exported, signatureDefKey="nobody")).collectToDataframe()
 

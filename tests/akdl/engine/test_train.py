@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -13,16 +12,10 @@ from akdl import testing
 from akdl.rows.file_rows import FileRows
 from akdl.runner.context import TFContext
 from akdl.storage.model_archive import find_saved_model
+from tests.akdl.engine.linear import INPUT, TRAIN, TYPES, classifier
 from tests.support.random_rows import chunk_of, ended
 
 pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
-
-TYPES = {"x": "FLOAT", "label": "BIGINT"}
-INPUT = {
-    "example_config": [{"name": "x", "dtype": "float", "shape": [1]}, {"name": "label", "dtype": "int", "shape": [1]}],
-    "label_col": "label",
-}
-TRAIN: dict[str, Any] = {"batch_size": 20, "num_epochs": 10, "save_checkpoints_steps": 20, "log_step_count_steps": 100}
 EXPORT: dict[str, Any] = {"placeholders_config": [{"name": "x", "dtype": "float", "shape": [1]}], "export_batch_dim": True}
 
 
@@ -52,15 +45,6 @@ def arriving(task_config: Any, folder: Path) -> Any:
     return config
 
 
-def classifier(tf: Any, task_config: Any, **options: Any) -> Any:
-    """A linear classifier that separates x > 0 from the rest."""
-    from akdl.engine.run_config import generate_run_config
-
-    config = generate_run_config(**{**TRAIN, **options})
-    column = tf.feature_column.numeric_column("x", shape=[1])
-    return tf.estimator.LinearClassifier([column], f"{task_config.work_dir}/model_dir", optimizer="SGD", config=config)
-
-
 def served(tf: Any, folder: str, key: str = "serving_default") -> Any:
     return tf.saved_model.load(find_saved_model(folder)).signatures[key]
 
@@ -68,71 +52,6 @@ def served(tf: Any, folder: str, key: str = "serving_default") -> Any:
 def logits(tf: Any, folder: str, values: list[float], key: str = "serving_default") -> list[float]:
     result = served(tf, folder, key)(x=tf.constant(values, tf.float32, [len(values), 1]))
     return result["logits"].numpy()[:, 0].tolist()
-
-
-CHIEF = {"cluster": {"chief": ["localhost:1"]}, "task": {"type": "chief", "index": 0}}
-SERVERS = {
-    "cluster": {"chief": ["localhost:1"], "worker": ["localhost:2"], "ps": ["localhost:3"]},
-    "task": {"type": "worker", "index": 0},
-}
-
-
-def run_config(**options: Any) -> Any:
-    from akdl.engine.run_config import generate_run_config
-
-    return generate_run_config(**options)
-
-
-def test_run_config_defaults(tf: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TF_CONFIG", raising=False)
-    config = run_config(some_other_key=1)
-    assert (config.save_checkpoints_steps, config.log_step_count_steps, config.keep_checkpoint_max) == (50, 10, 1)
-    assert config.save_checkpoints_secs is None
-    session = config.session_config
-    assert (session.intra_op_parallelism_threads, session.inter_op_parallelism_threads) == (4, 1)
-    assert session.gpu_options.allow_growth
-    assert config.train_distribute is None
-    assert tf.executing_eagerly()
-
-
-def test_run_config_options(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TF_CONFIG", raising=False)
-    config = run_config(intra_op_parallelism_threads=2, keep_checkpoint_max=3, device_count={"GPU": 0})
-    assert config.session_config.intra_op_parallelism_threads == 2
-    assert config.session_config.device_count == {"GPU": 0}
-    assert config.keep_checkpoint_max == 3
-
-
-def test_run_config_chief_alone_is_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = json.dumps(CHIEF)
-    monkeypatch.setenv("TF_CONFIG", text)
-    config = run_config()
-    assert config.is_chief
-    assert not config.cluster_spec.jobs
-    assert config.train_distribute is None
-    import os
-
-    assert os.environ["TF_CONFIG"] == text
-
-
-def test_run_config_parameter_servers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TF_CONFIG", json.dumps(SERVERS))
-    config = run_config()
-    assert config.num_ps_replicas == 1
-    assert not config.is_chief
-    assert list(config.session_config.device_filters) == ["/job:ps", "/job:worker/task:0"]
-
-
-def test_run_config_gpu_devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    import os
-
-    monkeypatch.setenv("TF_CONFIG", json.dumps(SERVERS))
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    monkeypatch.setenv("CUDA_DEVICE_ORDER", "")
-    config = run_config(gpu_devices=[1])
-    assert os.environ["CUDA_VISIBLE_DEVICES"] == "1"
-    assert "TF_CONFIG" not in os.environ
-    assert config.num_ps_replicas == 0
 
 
 def test_train_estimator_trains_and_exports(tf: Any, task_config: Any) -> None:
@@ -280,40 +199,6 @@ def test_one_worker_wrong_config(tf: Any, task_config: Any, train: Any, export: 
     estimator = classifier(tf, task_config)
     with pytest.raises(ValueError, match=match):
         train_estimator_one_worker(estimator, INPUT, dict(TRAIN, **train), dict(EXPORT, **export), task_config)
-
-
-def test_early_stopping_threshold_hooks(tf: Any, task_config: Any) -> None:
-    from akdl.engine import early_stopping
-    from akdl.engine.inputs import get_dataset_fn, parse_feature_specs
-
-    estimator = classifier(tf, task_config)
-    input_fn = get_dataset_fn(
-        feature_specs=parse_feature_specs(INPUT["example_config"]),  # type: ignore[arg-type]
-        raw_dataset_fn=lambda: tf.data.TFRecordDataset(task_config.dataset_file),
-        label_col="label",
-        batch_size=20,
-        num_epochs=10,
-    )
-    calls = []
-    always = early_stopping.make_early_stopping_hook(
-        estimator, lambda: bool(calls.append(1)) or len(calls) > 2, run_every_secs=None, run_every_steps=5
-    )
-    estimator.train(input_fn, hooks=[always])
-    stopped = int(estimator.get_variable_value("global_step"))
-    assert 10 <= stopped <= 20
-    estimator.evaluate(input_fn, steps=2)
-    hook = early_stopping.stop_if_higher_hook(estimator, "accuracy", 0.0, run_every_secs=None, run_every_steps=1)
-    estimator.train(input_fn, hooks=[hook])
-    assert int(estimator.get_variable_value("global_step")) <= stopped + 2
-    make = early_stopping.stop_if_lower_hook
-    estimator.train(input_fn, hooks=[make(estimator, "loss", -1.0, run_every_secs=None, run_every_steps=1)])
-    assert int(estimator.get_variable_value("global_step")) >= stopped + 100
-
-
-def test_early_stopping_no_evaluations(tmp_path: Path) -> None:
-    from akdl.engine.early_stopping import read_eval_metrics
-
-    assert read_eval_metrics(str(tmp_path)) == {}
 
 
 def keras_model(tf: Any) -> Any:

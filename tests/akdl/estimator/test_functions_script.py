@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from akdl import entry, testing
+from akdl import testing
 from akdl.estimator import functions_script
 from akdl.storage.model_archive import find_saved_model, unpack
 from akdl.user_code.config_file import ConfigError
@@ -82,44 +82,6 @@ def test_wrong_parameters_are_told_before_rows_are_waited_for(tmp_path: Path) ->
     task_config = testing.train_task_config({"x": [], "label": []}, TYPES, str(tmp_path), {"eval_steps": "5"})
     with pytest.raises(ConfigError, match='eval_steps: expected a whole number of 1 or more, or null for all batches, got "5"'):
         functions_script.main(task_config, linear_module())
-
-
-# Which runner a main script gets.
-FOUR = "def model_fn(features, labels, mode, params): pass\ndef train_input_fn(path, params): pass\n"
-
-
-@pytest.fixture
-def _own_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.path", ["/somewhere"])
-
-
-def runner_of(folder: Path, text: str, runner: Any = None) -> Any:
-    (folder / "script.py").write_text(text)
-    return entry.find_main(str(folder / "script.py"), str(folder), runner)
-
-
-@pytest.mark.usefixtures("_own_path")
-def test_main_script_by_what_it_holds(tmp_path: Path) -> None:
-    from akdl.keras import operator as keras
-
-    assert runner_of(tmp_path, FOUR).func is functions_script.main
-    assert runner_of(tmp_path, "def awf_create_model_fn(): pass\n").func is keras.main
-    assert runner_of(tmp_path, "def main(config): pass\n" + FOUR).__name__ == "main"
-    assert runner_of(tmp_path, "def main(config): pass\n" + FOUR, "estimator").func is functions_script.main
-
-
-@pytest.mark.usefixtures("_own_path")
-def test_main_script_several_kinds(tmp_path: Path) -> None:
-    text = FOUR + "def awf_create_model_fn(): pass\n"
-    with pytest.raises(entry.ScriptError, match="user parameter 'runner': script.py holds functions of several kinds"):
-        runner_of(tmp_path, text)
-    assert runner_of(tmp_path, text, "estimator").func is functions_script.main
-
-
-@pytest.mark.usefixtures("_own_path")
-def test_main_script_none(tmp_path: Path) -> None:
-    with pytest.raises(entry.ScriptError, match="script.py defines no function `main`.* or the four functions of an Estimator"):
-        runner_of(tmp_path, "def train(): pass\n")
 
 
 def test_the_checkpoint_dir_of_the_operator(tmp_path: Path) -> None:

@@ -229,14 +229,6 @@ def test_towers_that_do_not_meet() -> None:
             tower_model(user_hidden_units=units)
 
 
-def test_a_missing_metric_is_named() -> None:
-    from akdl.engine.export import improves
-
-    assert improves("auc", True)({"auc": 0.5}, {"auc": 0.6}) and not improves("auc", True)({"auc": 0.5}, {"auc": 0.5})
-    with pytest.raises(ValueError, match="'auc', .*has only loss"):
-        improves("auc", True)({"loss": 1}, {"auc": 0.5})
-
-
 @pytest.mark.slow
 def test_a_group_trains_by_the_same_command(tmp_path: Path) -> None:
     example("click_data").write(str(tmp_path))

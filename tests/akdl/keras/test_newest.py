@@ -34,9 +34,9 @@ TRAINING = [
     "test_validation.py",
 ]
 MODELS = [
-    "test_evaluate_predict.py::test_evaluate_a_tuple_of_datasets",
-    "test_evaluate_predict.py::test_predict_files",
-    "test_evaluate_predict.py::test_predict_rows_of_several_models_with_several_outputs",
+    "test_evaluate.py::test_evaluate_a_tuple_of_datasets",
+    "test_predict.py::test_predict_files",
+    "test_predict.py::test_predict_rows_of_several_models_with_several_outputs",
     "test_main.py::test_ranknet",
     "test_main.py::test_the_saved_ranker_is_the_trained_one",
     "test_objects.py",
@@ -44,12 +44,12 @@ MODELS = [
     "test_operator.py::test_a_batch_operator_gets_the_model_as_rows",
     "test_saved_function.py",
     "test_saving.py",
-    "../models/test_keras_sequential.py::test_labels_come_back[names0-STRING]",  # two; how others become numbers is not Keras's
-    "../models/test_keras_sequential.py::test_labels_come_back[names4-STRING]",  # three
-    "../models/test_keras_sequential.py::test_regression_with_a_seed",
-    "../models/test_keras_sequential.py::test_the_best_epoch_is_kept",
-    "../models/test_keras_sequential.py::test_training_goes_on_from_a_checkpoint",
-    "../models/test_keras_sequential.py::test_wrong",
+    "../models/tf/keras_sequential/test_keras_sequential_main.py::test_labels_come_back[names0-STRING]",  # two; how others become numbers is not Keras's
+    "../models/tf/keras_sequential/test_keras_sequential_main.py::test_labels_come_back[names4-STRING]",  # three
+    "../models/tf/keras_sequential/test_keras_sequential_main.py::test_regression_with_a_seed",
+    "../models/tf/keras_sequential/test_keras_sequential_main.py::test_the_best_epoch_is_kept",
+    "../models/tf/keras_sequential/test_keras_sequential_main.py::test_training_goes_on_from_a_checkpoint",
+    "../models/tf/keras_sequential/test_keras_sequential_main.py::test_wrong",
     "../engine/test_epoch_end.py",
 ]
 

@@ -6,7 +6,6 @@ import os
 import pathlib
 import queue
 import threading
-import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,7 +13,6 @@ from typing import Any
 import pytest
 
 from akdl.process.channel import ChannelError
-from akdl.rows.chunk_file import ChunkFile
 from akdl.rows.examples import ExampleEncoder, records
 from akdl.rows.file_rows import FileRows
 from akdl.testing import table_columns
@@ -194,18 +192,6 @@ def test_a_script_that_waits_for_the_file_waits_for_rows(feed: Feed, rows: FileR
     feed.end()
     reader.join()
     assert not rows.progress().waiting
-
-
-def test_memory_does_not_grow_with_the_number_of_chunks(tmp_path: pathlib.Path) -> None:
-    file = ChunkFile(str(tmp_path), "many", ExampleEncoder(COLUMNS))
-    tracemalloc.start()
-    try:
-        for _ in range(50_000):
-            file.append(1, b"x")
-        size, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert size / 50_000 < 20, "bytes per chunk"
 
 
 @pytest.mark.parametrize(

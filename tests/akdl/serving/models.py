@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+NUMBERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64"]
 _PLACE = tempfile.gettempdir()  # a test may choose another for itself, which goes with it
 
 
@@ -148,6 +149,14 @@ def texts_and_numbers() -> str:
     made.f = tf.function(lambda t, x: {"length": tf.strings.length(t), "sum": tf.reduce_sum(x, 1)}, specs)
     tf.saved_model.save(made, target("texts"), {"serving_default": made.f.get_concrete_function()})
     return target("texts")
+
+
+def expected(folder: str, columns: dict[str, Any], signature: str = "serving_default") -> dict[str, Any]:
+    import tensorflow as tf
+
+    loaded = tf.saved_model.load(folder)
+    function = loaded.signatures[signature]
+    return {name: tensor.numpy() for name, tensor in function(**{k: tf.constant(v) for k, v in columns.items()}).items()}
 
 
 ALL = [keras_functional, keras_subclassed, estimator, module]

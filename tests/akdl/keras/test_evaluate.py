@@ -1,4 +1,4 @@
-"""Evaluation and prediction, from files and in groups."""
+"""Evaluation of saved models, alone and in groups."""
 
 from __future__ import annotations
 
@@ -10,26 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.akdl.keras.support import SCRIPTS, load, run_cli, save, script, user_module, write_csv
+from tests.akdl.keras.saved_models import ARGS, save_models
+from tests.akdl.keras.support import SCRIPTS, load, run_cli, script, write_csv
 
 pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
-
-ARGS = {"file": "${DATA_PATH}$/test.csv", "skip_head": False, "dim": 7}
-
-
-def save_models(folder: Path, *names: str) -> list[dict[str, str]]:
-    """Save linear models with other weights each: the first looks at the right features."""
-    import tensorflow as tf
-
-    saved = []
-    for number, name in enumerate(names):
-        inputs = tf.keras.Input((6,), name="input")
-        model = tf.keras.Model(inputs, tf.keras.layers.Dense(1, activation="sigmoid")(inputs))
-        kernel = np.zeros([6, 1], np.float32)
-        kernel[number : number + 2] = 1
-        model.set_weights([kernel, np.zeros(1)])
-        saved.append({"name": name, "path": save(model, folder / name)})
-    return saved
 
 
 def evaluate_config(folder: Path, **more: Any) -> dict[str, Any]:
@@ -131,88 +115,3 @@ def test_evaluate_the_table() -> None:
 
     rows = [{"model": "a", "auc": 0.5}, {"model": "longer", "auc": 0.123456789}]
     assert as_table(rows).splitlines() == ["model        auc", "a            0.5", "longer  0.123457"]
-
-
-def predict_config(folder: Path, **more: Any) -> dict[str, Any]:
-    write_csv(folder / "test.csv", 21, header=False)
-    (model,) = save_models(folder, "good")
-    return {"model": model, "predict_data_args": ARGS, "batch_size": 8, **more}
-
-
-def expected_predictions(folder: Path) -> list[float]:
-    table = np.loadtxt(folder / "test.csv")
-    return (1 / (1 + np.exp(-table[:, 1] - table[:, 2]))).tolist()
-
-
-def run_predict(config: dict[str, Any], folder: Path) -> Any:
-    from akdl.keras.predict import predict
-
-    return predict(config, script("mlp"), {"DATA_PATH": str(folder)})
-
-
-@pytest.mark.parametrize("kind", ["npz", "csv", "tfrecord"])
-def test_predict_files(tmp_path: Path, kind: str) -> None:
-    import tensorflow as tf
-
-    path = str(tmp_path / "out" / f"p.{kind}")
-    result = run_predict(predict_config(tmp_path, keep=["line"], output={"path": path}), tmp_path)
-    assert result == (21, path)
-    if kind == "npz":
-        with np.load(path) as content:
-            columns = {name: content[name].tolist() for name in content.files}
-    elif kind == "csv":
-        with open(path, newline="") as file:
-            rows = list(csv.DictReader(file))
-        columns = {"line": [row["line"] for row in rows], "prediction": [float(row["prediction"]) for row in rows]}
-    else:
-        examples = [tf.train.Example.FromString(one.numpy()).features.feature for one in tf.data.TFRecordDataset(path)]
-        columns = {
-            "line": [one["line"].bytes_list.value[0].decode() for one in examples],
-            "prediction": [one["prediction"].float_list.value[0] for one in examples],
-        }
-    assert columns["line"] == (tmp_path / "test.csv").read_text().splitlines()
-    assert columns["prediction"] == pytest.approx(expected_predictions(tmp_path), abs=1e-6)
-
-
-def test_predict_rows_of_several_models_with_several_outputs(tmp_path: Path) -> None:
-    import tensorflow as tf
-
-    from akdl.keras.predict import predict_batches
-
-    inputs = tf.keras.Input((2,), name="x")
-    outputs = {"twice": tf.keras.layers.Rescaling(2.0)(inputs), "less": tf.keras.layers.Rescaling(1.0, -1.0)(inputs)}
-    save(tf.keras.Model(inputs, outputs), tmp_path / "m")
-    models = [{"name": name, "path": str(tmp_path / "m")} for name in ("a", "b")]
-    data = tf.data.Dataset.from_tensor_slices([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
-    module = user_module(awf_create_predict_dataset_fn=lambda batch_size: data.batch(batch_size))
-    batches = list(predict_batches({"models": models, "batch_size": 2}, module))
-    assert [{name: value.tolist() for name, value in batch.items()} for batch in batches[1:]] == [
-        {f"{name}_{head}": value for name in "ab" for head, value in (("less", [[4, 5]]), ("twice", [[10, 12]]))}
-    ]
-
-
-@pytest.mark.slow
-def test_predict_a_group_writes_shares(tmp_path: Path) -> None:
-    config = predict_config(tmp_path, keep=["line"], output={"path": str(tmp_path / "p.csv")})
-    (tmp_path / "c.json").write_text(json.dumps(config))
-    run_cli(tmp_path / "run", 2, ["predict", "../c.json", "--module", str(SCRIPTS / "mlp.py"), "--data-path", str(tmp_path)])
-    lines = []
-    for share in (0, 1):
-        with open(tmp_path / f"p-0000{share}-of-00002.csv", newline="") as file:
-            lines += [row["line"] for row in csv.DictReader(file)]
-    assert sorted(lines) == sorted((tmp_path / "test.csv").read_text().splitlines())
-
-
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        ({}, "output: missing"),
-        ({"output": {"path": "p.xls"}}, "output.path: unknown extension 'xls': set output.format to one of npz, csv, tfrecord"),
-        ({"output": {"path": "p.csv"}, "keep": ["id"]}, "keep: expected some of the features input, line, got id"),
-    ],
-)
-def test_predict_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any], message: str) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match=message):
-        run_predict(predict_config(tmp_path, **more), tmp_path)
-    assert not list(tmp_path.glob("p.*")), "nothing unfinished is left"

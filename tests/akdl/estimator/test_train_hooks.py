@@ -1,0 +1,109 @@
+"""Hooks of a training with four functions, in sessions of their own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from akdl.user_code.module import UserModuleError
+
+pytestmark = [
+    pytest.mark.tf,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::ResourceWarning"),
+]
+
+
+def run(steps: int, make_hook: Any) -> None:
+    """Count the global step in a session with the hook `make_hook(step)`."""
+    import tensorflow.compat.v1 as tf
+
+    with tf.Graph().as_default():
+        step = tf.train.get_or_create_global_step()
+        train = tf.assign_add(step, 1)
+        with tf.train.MonitoredSession(hooks=[make_hook(step)]) as session:
+            for _ in range(steps):
+                session.run(train)
+
+
+@pytest.mark.parametrize(("steps", "shown"), [(5, ["step 1", "step 2", "step 4"]), (1, ["step 1"])])
+def test_progress_lines(steps: int, shown: list[str]) -> None:
+    from akdl.estimator.train_hooks import ProgressLog
+
+    lines: list[str] = []
+    run(steps, lambda step: ProgressLog(_loss(), 2, lines.append))
+    assert [line.split("  ")[0] for line in lines] == shown
+    assert all(line.split("  ")[1] == "loss 0.5" for line in lines)
+    assert "steps/s" not in lines[0] and all("steps/s" in line for line in lines[1:])
+
+
+def _loss() -> Any:
+    import tensorflow.compat.v1 as tf
+
+    return tf.constant(0.5)
+
+
+def test_a_process_without_steps_says_so() -> None:
+    from akdl.estimator.train_hooks import ProgressLog
+
+    lines: list[str] = []
+    run(0, lambda step: ProgressLog(_loss(), 2, lines.append))
+    assert lines == ["this process made no step: its train_input_fn gives no batch, or other workers made all steps"]
+
+
+def test_one_checkpoint_at_the_end(tmp_path: Path) -> None:
+    from akdl.estimator.train_hooks import SaveAtEnd
+
+    run(3, lambda step: SaveAtEnd(str(tmp_path)))
+    assert [path.name for path in tmp_path.glob("*.index")] == ["model.ckpt-3.index"]
+
+
+@pytest.mark.parametrize(
+    ("config", "is_chief", "in_step", "hooks"),
+    [
+        ({"save_checkpoints_steps": 5}, True, False, []),
+        ({"save_checkpoints_secs": 5}, True, True, []),
+        ({}, True, False, ["/m"]),
+        ({}, False, False, []),
+        ({}, False, True, ["/m/tmp_worker_1"]),
+    ],
+)
+def test_who_saves(
+    monkeypatch: pytest.MonkeyPatch, config: dict[str, int], is_chief: bool, in_step: bool, hooks: list[str]
+) -> None:
+    from akdl.estimator.train_hooks import saving_hooks
+
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", "index": 1}}))
+    made = SimpleNamespace(**{"model_dir": "/m", "save_checkpoints_steps": None, "save_checkpoints_secs": None, **config})
+    assert [hook._checkpoint_dir for hook in saving_hooks(made, is_chief, in_step)] == hooks
+
+
+@pytest.mark.parametrize(
+    ("exported", "is_trained", "message"),
+    [
+        ({"w": [2]}, True, None),
+        ({"w": None}, True, None),
+        ({}, False, "the train_op of model_fn in user.py does not increment the global step"),
+        ({"v": [2]}, True, "makes variables in mode PREDICT that it does not make in mode TRAIN: v. The export"),
+        ({"w": [3]}, True, r"makes the variable w with shape \[3\] in mode PREDICT and with \[2\] in mode TRAIN"),
+    ],
+)
+def test_graphs_that_would_fail_later(exported: dict[str, Any], is_trained: bool, message: str | None) -> None:
+    import tensorflow.compat.v1 as tf
+
+    from akdl.estimator.train_hooks import GraphChecks
+
+    with tf.Graph().as_default():
+        step = tf.train.get_or_create_global_step()
+        tf.get_variable("w", [2])
+        if is_trained:
+            tf.assign_add(step, 1)
+        hook = GraphChecks("user.py", exported)
+        if message is None:
+            hook.begin()
+            return
+        with pytest.raises(UserModuleError, match=message):
+            hook.begin()

@@ -1,0 +1,50 @@
+"""The train script: a saved model that has learned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from akdl import testing
+from akdl.storage.model_archive import find_saved_model
+from tests.akdl.models.tf.dnn.dnn_rows import PARAMS, TEXT_PARAMS, accuracy, made_rows
+
+pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
+
+
+@pytest.mark.parametrize(
+    ("label_type", "exact_doubles", "params"),
+    [("DOUBLE", False, TEXT_PARAMS), ("BIGINT", True, PARAMS), ("DECIMAL(2, 1)", False, PARAMS)],
+)
+def test_dnn_train_learns_and_exports(tmp_path: Path, label_type: str, exact_doubles: bool, params: dict[str, Any]) -> None:
+    import tensorflow as tf
+
+    from akdl.models.tf.dnn import dnn_train
+
+    cells, types = made_rows()
+    types["label"] = label_type
+    if label_type.startswith("DECIMAL"):
+        cells["label"] = ["1.0" if label else "0.0" for label in cells["label"]]
+    task_config = testing.train_task_config(cells, types, str(tmp_path), params, exact_doubles=exact_doubles)
+    dnn_train.main(task_config)
+    model = find_saved_model(task_config.saved_model_dir)
+    for key in ("predict", "serving_default"):
+        assert accuracy(tf, model, made_rows(300)[0], key) > 0.9
+    assert tf.executing_eagerly()
+    assert {path.name for path in tmp_path.iterdir()} == {"dataset.tfrecords", "model_dir", "savedmodel"}
+
+
+def test_it_does_not_wait_for_the_last_row_before_it_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from akdl.models.tf.dnn import dnn_train
+
+    task_config = testing.train_task_config(*made_rows(), str(tmp_path), PARAMS)
+
+    def wait(rows: testing.StoredRows) -> int:
+        raise AssertionError("the last row is waited for")
+
+    monkeypatch.setattr(testing.StoredRows, "length", wait)
+    monkeypatch.setattr(testing.StoredRows, "file", wait)
+    dnn_train.main(task_config)
+    assert task_config.saved_model_dir and any(Path(task_config.saved_model_dir).iterdir())

@@ -1,0 +1,143 @@
+"""Cells for inputs: strings, shapes, and rows that do not fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from akdl.serving.model import ServedModel
+from akdl.serving.output_cells import OutputColumn
+from akdl.serving.prediction_errors import RowsError, SignatureError
+from tests.akdl.serving import models
+from tests.akdl.serving.models import expected
+
+pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
+
+
+def test_types_strings() -> None:
+    model = ServedModel(
+        models.identity("string", (None,)), outputs=[OutputColumn("b", "STRING"), OutputColumn("c", "BYTES", "b")]
+    )
+    result = model.predict({"a": ["é, x", b"\xc3\xa9\x00", ""]})
+    assert result == {"b": ["é, x", "é\x00", ""], "c": ["é, x".encode(), b"\xc3\xa9\x00", b""]}
+    assert model.predict({"a": np.array(["a", "bc"])})["b"] == ["a", "bc"]
+
+
+def test_types_numbers_are_no_strings() -> None:
+    _, bad = ServedModel(models.identity("string", (None,))).predict_collecting({"a": np.array([1, 2])})
+    assert [row for row, _ in bad] == [0, 1]
+    assert "expected a string or bytes, got int" in bad[0][1]
+
+
+def test_types_arrays_of_strings() -> None:
+    model = ServedModel(models.identity("string", (None, 2)))
+    cells = np.array([[b"a", "é".encode()], [b"c", b""]], object)
+    assert model.predict({"a": cells})["b"].tolist() == cells.tolist()
+    _, bad = model.predict_collecting({"a": np.array([[b"a", None], [b"c", b""]], object)})
+    assert bad == [(0, "input 'a' (string [2]) from column 'a': expected a string or bytes, got null")]
+
+
+def test_types_strings_in_utf8() -> None:
+    model = ServedModel(models.texts_and_numbers(), utf8_columns=["t", "x"])
+    result, bad = model.predict_collecting({"t": ["é".encode(), b"bb", b""], "x": [b"1,2", None, b"\xff"]})
+    assert (result["length"], result["sum"]) == ([2, None, None], [3, None, None])
+    assert [message.split(": ", 1)[1] for _, message in bad] == [
+        "expected a value, got null",
+        "expected float32 numbers, got the string '\ufffd'",
+    ]
+    raw = np.array([1, 2], "<f4").tobytes()
+    assert ServedModel(models.texts_and_numbers()).predict({"t": [b"a"], "x": [raw]})["sum"].tolist() == [3]
+
+
+@pytest.mark.parametrize(
+    ("shape", "cell", "wanted"),
+    [
+        ((None,), 5, 5),
+        ((None,), [5], 5),
+        ((None, 1), 5, [5]),
+        ((None, None), 5, [5]),
+        ((None, 2, 2), [1, 2, 3, 4], [[1, 2], [3, 4]]),
+        ((None, 2, 2), [[1, 2], [3, 4]], [[1, 2], [3, 4]]),
+        ((None, 2, None), [1, 2, 3, 4, 5, 6], [[1, 2, 3], [4, 5, 6]]),
+        ((None, 2, None), "1 2 3 4", [[1, 2], [3, 4]]),
+        ((None, None, None), "$1 2$ 3 4", [[3, 4]]),
+        ((None, None), "3 4", [3, 4]),
+    ],
+)
+def test_shapes_one_row(shape: tuple[int | None, ...], cell: Any, wanted: Any) -> None:
+    for cells in ([cell], np.array([cell])):
+        assert ServedModel(models.identity("int32", shape)).predict({"a": cells})["b"].tolist() == [wanted]
+
+
+def test_shapes_ragged_rows_where_the_signature_is_open() -> None:
+    model = ServedModel(models.total(), outputs=[OutputColumn("sum", "DOUBLE"), OutputColumn("twice", "ARRAY<FLOAT>")])
+    result = model.predict({"a": [[1.0], [1.0, 2.0], [3.0], "4 5 6", [0.5, 0.5]]})
+    assert list(result["sum"]) == [1, 3, 3, 15, 1]
+    assert [list(cell) for cell in result["twice"]] == [[2], [2, 4], [6], [8, 10, 12], [1, 1]]
+
+
+def test_shapes_fixed_batch() -> None:
+    for rows in (1, 3, 4, 9):
+        result = ServedModel(models.identity("int32", (4, 2))).predict({"a": [[row, row] for row in range(rows)]})
+        assert result["b"].tolist() == [[row, row] for row in range(rows)]
+
+
+def test_shapes_batch_dimension_in_the_cell() -> None:
+    model = ServedModel(
+        models.identity("float32", (None, 2)), cells_hold_batches=True, outputs=[OutputColumn("b", "ARRAY<FLOAT>")]
+    )
+    result = model.predict({"a": [[[1, 2]], "3 4 5 6", "$1 2$7 8"]})
+    assert [list(cell) for cell in result["b"]] == [[1, 2], [3, 4, 5, 6], [7, 8]]
+
+
+def test_shapes_a_model_of_single_tensors() -> None:
+    folder = models.identity("float32", ())
+    with pytest.raises(SignatureError, match="has no batch dimension"):
+        ServedModel(folder)
+    model = ServedModel(folder, cells_hold_batches=True, outputs=[OutputColumn("b", "DOUBLE")])
+    assert list(model.predict({"a": [1, 2]})["b"]) == [1, 2]
+
+
+CELLS = [
+    (None, "expected a value, got null"),
+    ([1.0, 2.0], r"expected the shape \[3\], got \[2\]"),
+    ([1.0, None, 2.0], "null elements"),
+    ([[1.0], [1.0, 2.0]], "lists of different length"),
+    ("1 2 x", "expected float32 numbers, got the string '1 2 x'"),
+    ("$2$1 2 3", r"has 3 numbers, but its shape is \[2\]"),
+    (b"123", "expected 4 bytes for each element, got 3 bytes"),
+    ([1e300, 0.0, 0.0], "number 1e.300 does not fit into float32"),
+    ({}, "expected numbers, got dict"),
+]
+
+
+@pytest.mark.parametrize(("cell", "message"), CELLS)
+def test_bad_rows_does_not_fail_its_batch(cell: Any, message: str) -> None:
+    good = [1.0, 2.0, 3.0]
+    model = ServedModel(models.module())
+    columns = {"x": [good, cell, good], "k": [1, 2, 3]}
+    result, bad = model.predict_collecting(columns)
+    assert [row for row, _ in bad] == [1]
+    assert result["p"][0] == 1 and result["p"][1] is None and result["p"][2] == 3
+    np.testing.assert_array_equal(
+        result["logits"][2], expected(models.module(), {"x": np.array([good], "f4"), "k": np.array([3])})["logits"][0]
+    )
+    with pytest.raises(RowsError, match=rf"row 1: input 'x' \(float32 \[3\]\) from column 'x': .*{message}"):
+        model.predict(columns)
+
+
+def test_bad_rows_one_input_is_bad_and_the_others_are_not() -> None:
+    model = ServedModel(models.texts_and_numbers())
+    result, bad = model.predict_collecting({"t": ["a", "bb", None, "dddd"], "x": [[1, 2], None, [3, 4], "5 6"]})
+    assert (result["length"], result["sum"]) == ([1, None, None, 4], [3, None, None, 11])
+    assert [row for row, _ in bad] == [1, 2]
+    result, bad = model.predict_collecting({"t": ["a", "bb"], "x": [[1, 2], [3]]})
+    assert (result["length"], [row for row, _ in bad]) == ([1, None], [1])
+
+
+def test_bad_rows_masked_arrays() -> None:
+    model = ServedModel(models.identity("int32", (None,)))
+    result, bad = model.predict_collecting({"a": np.ma.masked_array([1, 2, 3], [False, True, False])})
+    assert result["b"] == [1, None, 3] and bad[0][0] == 1

@@ -1,0 +1,78 @@
+"""Calls of a loaded model, eagerly and in a session: the numbers are those of TensorFlow itself."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from akdl.serving.model import ServedModel
+from akdl.storage.model_archive import ModelError
+from tests.akdl.serving import models
+from tests.akdl.serving.models import expected
+from tests.akdl.test_imports import in_fresh_interpreter
+
+pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
+
+
+def key_of(make: Any) -> str:
+    return "predict" if make is models.estimator else "serving_default"
+
+
+@pytest.mark.parametrize("make", models.ALL)
+def test_every_kind_of_model_same_numbers(make: Any) -> None:
+    columns, folder = models.rows(50), make()
+    theirs = expected(folder, columns, key_of(make))
+    with ServedModel(folder, signature=key_of(make)) as model:
+        ours = model.predict(columns)
+    assert set(ours) == set(theirs) >= {"logits"}
+    for name, values in theirs.items():
+        np.testing.assert_array_equal(ours[name], values)
+
+
+@pytest.mark.parametrize("make", models.ALL)
+def test_every_kind_of_model_same_numbers_in_a_session(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("akdl.serving.runners.runs_eagerly", lambda: False)
+    columns, folder = models.rows(50), make()
+    with ServedModel(folder, signature=key_of(make), outputs=["logits"]) as model:
+        assert type(model._runner.model).__name__ == "Session"
+        ours = model.predict(columns)["logits"]
+    np.testing.assert_allclose(ours, expected(folder, columns, key_of(make))["logits"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["run[1]", "run*?", "run\\1"])
+@pytest.mark.parametrize("eagerly", [True, False])
+def test_folders_that_tensorflow_takes_for_a_pattern(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, eagerly: bool
+) -> None:
+    monkeypatch.setattr("akdl.serving.runners.runs_eagerly", lambda: eagerly)
+    columns, folder = models.rows(5), models.keras_functional()
+    shutil.copytree(folder, tmp_path / name)
+    with ServedModel(str(tmp_path / name)) as model, ServedModel(folder) as same:
+        ours, theirs = model.predict(columns), same.predict(columns)
+        for key, values in theirs.items():
+            np.testing.assert_array_equal(ours[key], values)
+
+
+def test_what_the_model_has_not_variables_are_missing(tmp_path: Any) -> None:
+    shutil.copy(models.module() + "/saved_model.pb", tmp_path)
+    with pytest.raises(ModelError, match="cannot be loaded"):
+        ServedModel(str(tmp_path))
+
+
+def test_intra_op_parallelism_is_applied() -> None:
+    code = (
+        "import tensorflow as tf; from akdl.serving.model import ServedModel\n"
+        f"ServedModel({models.module()!r}, intra_op_parallelism=3)\n"
+        "print(tf.config.threading.get_intra_op_parallelism_threads())"
+    )
+    assert in_fresh_interpreter(code) == "3"
+
+
+def test_intra_op_parallelism_that_comes_too_late_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    models.module()
+    ServedModel(models.module(), intra_op_parallelism=3).predict(models.rows(1))
+    assert "intraOpParallelism 3 has no effect" in caplog.text

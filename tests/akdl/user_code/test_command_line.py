@@ -1,0 +1,23 @@
+"""Common parts of the commands."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from akdl.user_code.command_line import FAILED, INTERRUPTED, WRONG, say
+
+
+def test_lines_are_written_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    below = io.BytesIO()
+    with io.TextIOWrapper(io.BufferedWriter(below), encoding="utf-8") as stream:  # type: ignore[arg-type]
+        say("one", stream)
+        assert below.getvalue() == b"one\n"
+    say("two")
+    assert capsys.readouterr().out == "two\n"
+
+
+def test_exit_codes() -> None:
+    """Documented in the modules of the commands."""
+    assert (FAILED, WRONG, INTERRUPTED) == (1, 2, 130)
