@@ -1,7 +1,7 @@
 """All benchmarks one after the other, each in a process of its own: `python benchmarks/bench.py [FOLDER]`, or `make bench`.
 
-Tables go to the console, JSON and charts into the folder, build/benchmarks when nothing else is said. Exit code 1 when a
-benchmark could not run; a target that is missed shows in its table and ends nothing.
+Tables are printed, JSON and charts are written into the folder, by default build/benchmarks. The exit code is 1 if a benchmark
+could not run; a missed target only shows in its table.
 """
 
 import pathlib
@@ -15,7 +15,7 @@ STREAM_S = 60
 
 
 def main(folder: pathlib.Path) -> int:
-    """Run them and return the exit code."""
+    """Run all benchmarks and return the exit code."""
     folder.mkdir(parents=True, exist_ok=True)
     commands = {name: [f"{name}.py", "--folder", str(folder)] for name in ALL}
     commands["streams"] = ["streams.py", "--seconds", str(STREAM_S), "--folder", str(folder)]

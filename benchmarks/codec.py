@@ -1,11 +1,11 @@
-"""Rows to a script, to Examples, and from a script, by SQL type, in batches of 8,000.
+"""Speed of rows to a script, to Examples, and from a script, by SQL type, in batches of 8,000.
 
     python benchmarks/codec.py [--rounds N] [--folder FOLDER]
 
-"send" is from an Arrow batch to the serialized message for a script. Its limit is Arrow, which writes the same columns as a
-stream. "encode" is from this message to framed tf.train.Examples; "decode" is from what a script writes, over a serialized
-message, to Arrow. Their limit does the same row by row, with Example messages. One process, no Flink, no TensorFlow. A rate is
-per second of the processor, so that other programs matter less.
+"send" converts an Arrow batch to the serialized message for a script; its limit is Arrow, which writes the same columns as a
+stream. "encode" converts this message to framed tf.train.Examples, and "decode" the output of a script, through a serialized
+message, to Arrow; their limits do the same row by row with Example messages. One process runs, without Flink and TensorFlow.
+Rates are per processor second, so that other programs disturb less.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from bridge.codec.to_columns import to_columns
 from bridge.schema import Schema, table_columns
 
 ROWS = 8000
-SEND = 0.2  # the ratio asked for: a message is copied four times on its way to bytes, Arrow's stream twice
+SEND = 0.2  # the target ratio: a message is copied four times on its way to bytes, Arrow's stream twice
 _RANDOM = np.random.default_rng(0)
 _NULLS = _RANDOM.random(ROWS) < 0.2
 _EPOCH = datetime.datetime(1970, 1, 1)
@@ -39,15 +39,15 @@ _MICROSECOND = datetime.timedelta(microseconds=1)
 
 
 class Cells(NamedTuple):
-    """How cells of a SQL type are made, and how one of them becomes a feature and again a cell.
+    """Cells of a SQL type, and their conversion to a feature and back.
 
     Args:
         make: Returns the cells of all rows as a script writes them.
         feature: The list of the feature: "int64", "float" or "bytes".
         to_value: Returns the value of a cell, or the list of values of an array.
         to_cell: Returns the cell of a value, or of the values of an array.
-        target: The ratio asked for, to rows that are handled one by one.
-        sent: The Arrow type in which cells travel; None: the one that Flink has.
+        target: The target ratio to rows that are converted one by one.
+        sent: The Arrow type in which cells are sent; None for Flink's own.
     """
 
     make: Callable[[], Any]
@@ -98,7 +98,7 @@ TABLES: dict[str, tuple[dict[str, str], float]] = {
     "10 FLOAT, 1 BIGINT": (_NUMBERS, 12),
     "5 STRING, 3 DOUBLE, 2 ARRAY, 20 % null": (_MIXED, 5),
 }
-"""By name the types of columns, and the ratio asked for. A fifth of the cells is null where the type is not NOT NULL."""
+"""Table name to column types and target ratio. A fifth of the cells is null, except in NOT NULL columns."""
 
 
 class Table:
@@ -130,29 +130,29 @@ class Table:
         self._cells = list(zip(*(array.to_pylist() for array in arrays)))
 
     def send(self) -> int:
-        """Make the serialized message of the batch, and return its size."""
+        """Serialize the message of the batch and return its size."""
         return len(to_columns(self._batch, self._schema))
 
     def send_as_arrow_does(self) -> int:
-        """Write the batch as a stream, and return its size."""
+        """Write the batch as an Arrow stream and return its size."""
         arrays = [array.cast(cells.sent or array.type) for (_, cells), array in zip(self._kinds, self._batch.columns)]
         return len(write_batch(pa.record_batch(arrays, self._batch.schema.names)))
 
     def encode(self) -> int:
-        """Make framed Examples of the message, and return their size."""
+        """Convert the message to framed Examples and return their size."""
         return len(self._encoder.frames(self._message))
 
     def encode_row_by_row(self) -> int:
-        """Make framed Examples of rows, and return their size."""
+        """Convert single rows to framed Examples and return their size."""
         return sum(len(_framed(self._example(row))) for row in self._cells)
 
     def decode(self) -> int:
-        """Make Arrow arrays of what a script writes, and return the number of rows."""
+        """Convert the output of a script to Arrow arrays and return the number of rows."""
         message = Rows.FromString(encode_columns(self._written, self._columns).SerializeToString())
         return len(self._decoder.decode(message)[0])
 
     def decode_row_by_row(self) -> int:
-        """Make rows of Examples that a script writes one by one, and return the number of rows."""
+        """Convert Examples that a script writes one by one to rows and return the number of rows."""
         return len([self._row(self._example(row)) for row in self._cells])
 
     def _example(self, row: tuple[Any, ...]) -> bytes:
@@ -188,7 +188,7 @@ def _masked(data: bytes) -> bytes:
 
 
 def _rate(run: Callable[[], int]) -> float:
-    """Return rows per second of the processor, of calls for at least a tenth of a second."""
+    """Return the rows per processor second of calls that take at least a tenth of a second."""
     begun, calls = time.process_time(), 0
     while (seconds := time.process_time() - begun) < 0.1:
         run()

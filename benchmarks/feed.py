@@ -1,10 +1,10 @@
-"""Rows from a Flink table into a script, beside PyFlink's own no-op pandas UDF over the same columns and the JVM alone.
+"""Rows from a Flink table into a script, compared with PyFlink's no-op pandas UDF on the same columns and with the JVM alone.
 
     python benchmarks/feed.py [--rounds N] [--folder FOLDER] [--scale SHARE] [--only WORDS]
 
-Start-up counts out: a rate is that of the rows beyond the small size. All jobs of one round run one after the other in one
-driver, so that a ratio compares neighbours. The parallelism is 1, and so is the number of workers, unless said otherwise.
-Prints, too, where the processor seconds of the feed go.
+Rates exclude the start-up: they count the rows beyond the small size. All jobs of a round run one after the other in one
+driver, so that a ratio compares jobs that ran next to each other. Parallelism and number of workers are 1 unless the name says
+otherwise. The processor seconds of the feed are printed by process.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from report import Figure, lined_up, report
 # A no-op takes 1.0 to 1.4 million rows of numbers a second on two cores, and 0.2 to 0.4 million mixed ones.
 SMALL, HALF, LARGE = 300_000, 4_150_000, 8_000_000
 SMALL_MIXED, LARGE_MIXED = 100_000, 2_000_000
-PROCESSOR_S = 2.0  # asked for, per million rows
+PROCESSOR_S = 2.0  # the target, per million rows
 
 FLOATS = [f"f{number}" for number in range(10)]
 PLAIN = {**dict.fromkeys(FLOATS, "FLOAT"), "id": "BIGINT"}
@@ -38,7 +38,7 @@ WORDS = "no-op pandas UDF"
 LINES = [
     Comparison("JVM alone", "JVM alone", NOOP, WORDS, None),
     Comparison("dataset_file, STREAMING", FILE, NOOP, WORDS, 1.1),
-    Comparison("dataset_file, beside half the rows", FILE, HALF_FILE, "half the rows", 0.95),
+    Comparison("dataset_file, scaling", FILE, HALF_FILE, "half the rows", 0.95),
     Comparison("batches, STREAMING", "batches", NOOP, WORDS, 1.2),
     Comparison("dataset_file, 2 workers", "dataset_file, 2 workers", NOOP, WORDS, 1.0),
     Comparison("dataset_file, BATCH", "dataset_file, BATCH", NOOP_BATCH, WORDS, 1.0),
@@ -47,7 +47,7 @@ LINES = [
 
 
 def jobs() -> dict[str, Job]:
-    """Return all jobs; jobs that are compared stand side by side."""
+    """Return all jobs; jobs that are compared follow each other."""
     from operators import useLocalEnv
 
     environments = useLocalEnv(1)
@@ -70,7 +70,7 @@ def jobs() -> dict[str, Job]:
 
 
 def processor_lines(nets: dict[str, Net]) -> list[Figure]:
-    """Return what the feed takes of the processors, beside what is asked for and beside the no-op."""
+    """Return the processor time of the feed, compared with its target and with the no-op."""
     if not {FILE, NOOP} <= set(nets):
         return []
     of_file, of_noop, too_short = nets[FILE].processors_per_million, nets[NOOP].processors_per_million, nets[FILE].too_short
@@ -82,7 +82,7 @@ def processor_lines(nets: dict[str, Net]) -> list[Figure]:
 
 
 def profile(nets: dict[str, Net]) -> str:
-    """Return a table of processor seconds per million rows by kind of process, medians of the rounds."""
+    """Return a table of processor seconds per million rows by kind of process, as medians of the rounds."""
 
     def per_million(net: Net, kind: str) -> str:
         seconds = statistics.median(used.get(kind, 0.0) for used in net.processors) * 1e6 / net.rows

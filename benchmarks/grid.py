@@ -1,12 +1,12 @@
-"""How the rates of the feed and of prediction depend on the settings of Flink and on the size of chunks.
+"""Rates of the feed and of prediction with different settings of Flink and sizes of chunks.
 
     python benchmarks/grid.py [feed] [predict] [--rounds N] [--folder FOLDER] [--scale SHARE]
         [--bundles N,...] [--chunks BYTES,...] [--segments BYTES,...] [--bundle-ms N,...]
 
-Every combination of the values is a cell; an empty list leaves a setting as it is. In each round each cell runs once, and so
-does the job without any of these settings, which is the limit of the same round. Each round begins with another cell, and a run
-before all of them warms the JVM up, so that no cell is always the first. Start-up counts out: that of the job without settings,
-the median of the rounds. The first lines of the table are the fastest.
+Every combination of the values is a cell; an empty list leaves a setting at its default. In each round each cell runs once, and
+so does the job with all defaults, which is the limit of this round. A run before all others warms up the JVM, and each round
+begins with another cell, so that no cell is always the first. The start-up, the median over the rounds of the job with all
+defaults, is subtracted. The table begins with the fastest cell.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from processes import all_processes
 from report import Figure, parser, report
 
 CHUNKS = "CHUNK_BYTES of bridge.flink.arrow_operators"
-# What the options of the command line set.
+# Settings of Flink by command-line option.
 SETTINGS = {
     "bundles": "python.fn-execution.bundle.size",  # elements; an element is a chunk
     "chunks": CHUNKS,
-    # Flink 2 fixes the number of buffers: 8 floating ones per gate and 2 to 10 per channel. Their size is left.
+    # Flink 2 fixes the number of buffers: 8 floating ones per gate and 2 to 10 per channel. Only their size can be set.
     "segments": "taskmanager.memory.segment-size",
     "bundle_ms": "python.fn-execution.bundle.time",
 }
-# 12 cells and the job as it is take about 4 minutes a round, for each kind of job.
+# 12 cells and the job with all defaults take about 4 minutes a round, for each kind of job.
 DEFAULTS = {"bundles": "16,80000", "chunks": "262144,1048576,4194304", "segments": "32768,262144", "bundle_ms": ""}
 SMALL, LARGE = 300_000, 12_000_000
 KINDS = ["feed", "predict"]
@@ -45,14 +45,14 @@ Config = Mapping[str, str]
 
 
 def feed_of(config: Config) -> Run:
-    """Return what feeds so many rows of numbers into `dataset_file`, in STREAMING mode."""
+    """Return a function that feeds a number of rows into `dataset_file`, in STREAMING mode."""
     from operators import useLocalEnv
 
     return RandomRows(useLocalEnv(1, _of_flink(config)).stenv, "plain", PLAIN).counted_by("read_file.py")
 
 
 def predict_of(config: Config, model: str) -> Run:
-    """Return what predicts so many rows with two subtasks."""
+    """Return a function that predicts a number of rows with two subtasks."""
     from operators import useLocalEnv
 
     table_env = useLocalEnv(2, _of_flink(config)).btenv
@@ -60,7 +60,7 @@ def predict_of(config: Config, model: str) -> Run:
 
 
 def in_chunks(run: Run, config: Config) -> Run:
-    """Return a job whose chunks have the size of a cell."""
+    """Return a job with the chunk size of a cell."""
     from bridge.flink import arrow_operators
 
     size = int(config.get(CHUNKS, arrow_operators.CHUNK_BYTES))
@@ -77,7 +77,7 @@ def _of_flink(config: Config) -> dict[str, Any]:
 
 
 def cells(given: argparse.Namespace) -> dict[str, Config]:
-    """Return the settings of each cell by its name, that without any first."""
+    """Return the settings of each cell by its name; the cell with all defaults is the first."""
     values = {option: [text for text in getattr(given, option).split(",") if text] for option in SETTINGS}
     chosen = [option for option in SETTINGS if values[option]]
     found: dict[str, Config] = {AS_IS: {}}

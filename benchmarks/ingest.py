@@ -1,9 +1,9 @@
-"""Reading rows in a script, beside TensorFlow's own reader and parser of a file with the same rows.
+"""Reading rows in a script, compared with TensorFlow's own reader and parser of a file with the same rows.
 
     python benchmarks/ingest.py [--rounds N] [--folder FOLDER]
 
-All read batches of 1,024 rows. The chunks are in memory when the clock starts, so that what is measured is what happens to
-them in the TensorFlow process. One process on one processor, no Flink.
+All read batches of 1,024 rows. The chunks are in memory when the clock starts, so only the work inside the TensorFlow process
+is measured. One process runs on one processor, without Flink.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def table_columns(types: dict[str, str]) -> list[TableColumn]:
 
 
 def chunks(types: dict[str, str]) -> list[Chunk]:
-    """Return the rows as they come over the line, and the end mark."""
+    """Return the rows as chunks of the channel, and the end mark."""
     random = np.random.default_rng(0)
     made, checksum = [], 0
     for _ in range(0, ROWS, CHUNK_ROWS):
@@ -101,7 +101,7 @@ def count(dataset: Any, column: str) -> int:
 def readers(
     types: dict[str, str], defaults: dict[str, Any] | None, rows: list[Chunk], path: str
 ) -> dict[str, Callable[[str], Callable[[], int]]]:
-    """Return by name what prepares to read, in a folder of its own, and returns what then reads all rows and counts them."""
+    """Return the readers by name: each prepares in its own folder and returns a function that reads and counts all rows."""
     import tensorflow as tf
 
     columns, counted = table_columns(types), next(iter(types))

@@ -1,4 +1,4 @@
-"""What the benchmarks of jobs have in common: random rows, jobs that do least with them, and net times round by round."""
+"""Common parts of the benchmarks of jobs: random rows, jobs with the least work, and net times by round."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from processes import all_processes, processor_seconds
 from report import Figure, parser
 
 SCRIPTS = pathlib.Path(__file__).parent / "scripts"
-# Start-up varies by some tenths of a second, and counts out of each time: of less than this, it would decide the ratio.
+# The start-up, which is subtracted, varies by some tenths of a second: in shorter times it would decide the ratio.
 FLOOR_S = 2.0
-ROUNDS_AGAIN = 2  # at most, in place of rounds with a shorter time
+ROUNDS_AGAIN = 2  # at most, to replace rounds with a shorter time
 
 
 class RandomRows:
@@ -24,9 +24,9 @@ class RandomRows:
 
     Args:
         table_env: In batch or streaming mode.
-        name: Of the tables, in part.
+        name: First part of the tables' names.
         columns: Name to SQL type.
-        options: Of their source.
+        options: Options of the source.
     """
 
     def __init__(self, table_env: Any, name: str, columns: Mapping[str, str], options: Mapping[str, str] | None = None) -> None:
@@ -38,7 +38,7 @@ class RandomRows:
         self._has_noop = self._has_sink = False
 
     def table(self, rows: int) -> Any:
-        """Return the table with so many rows."""
+        """Return the table with this number of rows."""
         if rows not in self._tables:
             name = f"{self._name}_{rows}"
             options = {"connector": "datagen", "rows-per-second": "1000000000", "number-of-rows": str(rows), **self._options}
@@ -48,13 +48,13 @@ class RandomRows:
         return self._tables[rows]
 
     def jvm(self, rows: int) -> float:
-        """Return the seconds of a job in the JVM alone, from the source into nothing."""
+        """Return the seconds of a job in the JVM alone, from the source into a blackhole."""
         if not self._has_sink:
             self._has_sink = bool(sink(self._table_env, f"{self._name}_all", self._declared))
         return into(f"{self._name}_all", self.table(rows))
 
     def noop(self, rows: int) -> float:
-        """Return the seconds of a job with a pandas UDF that is given all columns and looks at none."""
+        """Return the seconds of a job with a pandas UDF that ignores its arguments, all columns."""
         if not self._has_noop:
             self._create_noop()
             self._has_noop = True
@@ -63,7 +63,7 @@ class RandomRows:
         return into(f"{self._name}_one", self._table_env.sql_query(f"SELECT {call} AS x FROM {self._name}_{rows}"))
 
     def counted_by(self, script: str, workers: int = 1) -> Callable[[int], float]:
-        """Return what runs a script of `scripts/` and returns the seconds; the script has to say that all rows came."""
+        """Return a function that runs a script of `scripts/`, checks the number of rows it reports, and returns the seconds."""
 
         def run(rows: int) -> float:
             counted = script_job(self.table(rows), SCRIPTS / script, "n BIGINT", workers).getOutputTable()
@@ -96,7 +96,7 @@ class RandomRows:
 
 
 def sink(table_env: Any, name: str, columns: str) -> str:
-    """Create a table that forgets its rows, and return its name."""
+    """Create a table that drops its rows, and return its name."""
     table_env.execute_sql(f"CREATE TEMPORARY TABLE {name} ({columns}) WITH ('connector' = 'blackhole')")
     return name
 
@@ -120,12 +120,12 @@ def script_job(table: Any, script: pathlib.Path, output: str, workers: int = 1, 
 
 @dataclass(frozen=True)
 class Job:
-    """A job to be timed.
+    """A job to time.
 
     Args:
-        run: Runs it with so many rows and returns the seconds. Jobs of one `run` and `small` share their start-up.
-        small: The size whose time counts as start-up.
-        large: The size that is measured.
+        run: Function from a number of rows to seconds. Jobs with the same `run` and `small` share their start-up.
+        small: Number of rows whose time counts as start-up.
+        large: Number of rows to measure.
     """
 
     run: Callable[[int], float]
@@ -135,13 +135,13 @@ class Job:
 
 @dataclass(frozen=True)
 class Net:
-    """What the rows of a job beyond its small size took, round by round.
+    """Net times of a job, by round: only for its rows beyond the small size.
 
     Args:
-        rows: How many they are.
-        seconds: Per round.
+        rows: The number of these rows.
+        seconds: Seconds per round.
         processors: Processor seconds per round, see `processes.processor_seconds`.
-        too_short: Some of the seconds are too few to be compared.
+        too_short: Some of the times are too short to be compared.
     """
 
     rows: int
@@ -151,43 +151,43 @@ class Net:
 
     @property
     def rates(self) -> list[float]:
-        """The rows/s of each round."""
+        """Rows/s of each round."""
         return [self.rows / seconds for seconds in self.seconds]
 
     @property
     def processors_per_million(self) -> list[float]:
-        """The processor seconds of all processes per million rows, of each round."""
+        """Processor seconds of all processes per million rows, of each round."""
         return [1e6 * all_processes(used) / self.rows for used in self.processors]
 
 
 @dataclass(frozen=True)
 class Taken:
-    """What one run of a job took: seconds, and processor seconds as `processes.processor_seconds` gives them."""
+    """Times of one run of a job: seconds, and processor seconds as `processes.processor_seconds` returns them."""
 
     seconds: float
     processors: dict[str, float]
 
 
-# Of each start-up and each job, what it took in one round.
+# The times of each start-up and each job in one round.
 _Round = dict[Any, Taken]
 
 
 def measure(jobs: Mapping[str, Job], rounds: int, scale: float = 1.0) -> dict[str, Net]:
-    """Run jobs in turn, and return for each what the rows beyond its small size took.
+    """Run jobs in turn, and return the net times of each.
 
     First each job runs once with its small size, so that the JVM compiles the code that all jobs need. In each round a job runs
     with its small size first. The median of these times over all rounds is subtracted from its times. A round with a time below
-    `FLOOR_S` is run again, a few times at most.
+    `FLOOR_S` is repeated, a few times at most.
 
     Args:
-        jobs: The jobs by name; jobs that are compared should be side by side.
+        jobs: The jobs by name; jobs that are compared should follow each other.
         rounds: The number of rounds.
-        scale: A factor for all sizes. Below 1 all times count as too short, and no round is run again.
+        scale: A factor for all sizes. Below 1 all times count as too short, and no round is repeated.
     """
     sizes = {name: (max(1, int(job.small * scale)), max(2, int(job.large * scale))) for name, job in jobs.items()}
     if scale >= 1:
         for run, small in dict.fromkeys((job.run, sizes[name][0]) for name, job in jobs.items()):
-            run(small)  # the JVM compiles: the first job takes seconds more than its like
+            run(small)  # the JVM compiles: the first job takes seconds longer than similar ones later
     done: list[_Round] = []
     for number in range(rounds):
         done.append(_round(jobs, sizes))
@@ -214,7 +214,7 @@ def _round(jobs: Mapping[str, Job], sizes: Mapping[str, tuple[int, int]]) -> _Ro
 
 
 def timed(run: Callable[[int], float], rows: int) -> Taken:
-    """Run a job with so many rows."""
+    """Run a job with this number of rows."""
     before = processor_seconds()
     seconds = run(rows)
     return Taken(seconds, difference(processor_seconds(), before))
@@ -233,20 +233,20 @@ def _net(name: str, job: Job, sizes: tuple[int, int], rounds: Sequence[_Round], 
 
 
 def difference(after: Mapping[str, float], before: Mapping[str, float]) -> dict[str, float]:
-    """Return the processor seconds from one moment to another."""
+    """Return the processor seconds between two moments."""
     return {kind: value - before.get(kind, 0.0) for kind, value in after.items()}
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A line of the table: the rate of a job beside its limit.
+    """A line of the table: the rate of a job compared with its limit.
 
     Args:
-        name: Of the line.
-        job: Its name.
-        limit: The name of the job beside it, or the rate that is asked for.
-        words: What the limit is.
-        target: The ratio that is asked for; None: any.
+        name: Name of the line.
+        job: Name of the job.
+        limit: Name of the job that is the limit, or the target rate.
+        words: Description of the limit.
+        target: The target ratio; None for no target.
     """
 
     name: str
@@ -268,22 +268,24 @@ class Comparison:
 def job_arguments() -> argparse.Namespace:
     """Return `rounds`, `folder`, `scale` and `only` from the command line."""
     known = parser()
-    known.add_argument("--scale", type=float, default=1.0, help="of all sizes; below 1 nothing is decided")
-    known.add_argument("--only", default="", help="run only what the lines with this in their name need")
+    known.add_argument("--scale", type=float, default=1.0, help="factor of all sizes; below 1 no target is decided")
+    known.add_argument("--only", default="", help="run only the jobs of lines with this in their name")
     return known.parse_args()
 
 
 def compare(
     jobs: Mapping[str, Job], comparisons: Sequence[Comparison], given: argparse.Namespace
 ) -> tuple[list[Figure], dict[str, Net]]:
-    """Run the jobs that the lines asked for need.
+    """Run the jobs of the chosen lines.
 
     Returns:
-        The lines, and what each of the jobs took.
+        The lines, and the net times of each job.
     """
     wanted = [each for each in comparisons if given.only in each.name]
     if not wanted:
-        raise SystemExit(f"no line has {given.only!r} in its name; there are: {', '.join(each.name for each in comparisons)}")
+        raise SystemExit(
+            f"no line has {given.only!r} in its name; the lines are {', '.join(each.name for each in comparisons)}"
+        )
     needed = {name for each in wanted for name in (each.job, each.limit)}
     nets = measure({name: job for name, job in jobs.items() if name in needed}, given.rounds, given.scale)
     return [each.figure(nets) for each in wanted], nets

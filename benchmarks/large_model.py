@@ -1,8 +1,8 @@
 """Peak memory of every process while a large model becomes a table and predicts: `python benchmarks/large_model.py [MB ...]`.
 
-A script makes a model of random numbers, which no archive makes smaller; the job that makes its table runs, and its table
-predicts. Each size runs in a driver of its own. Prints per size the time of both steps and peak resident memory in MB, as the
-kernel counts it (VmHWM), of the driver (Flink's Python functions live in it), the JVM, the script's process, the process that
+A script makes a model of random numbers, which do not compress; one job makes its table, and another predicts with the table.
+Each size runs in a driver of its own. The output per size is the time of both steps and the peak resident memory in MB, as the
+kernel counts it (VmHWM), of the driver (Flink's Python functions run in it), the JVM, the script's process, the process that
 checks the model, and the process that predicts. The last three hold the model, the first two must not. Linux only.
 """
 
@@ -32,10 +32,10 @@ KINDS = {"akdl.entry": "script", "akdl.serving.check": "check", "akdl.serving.mo
 
 
 def run(megabytes: int) -> None:
-    """Train and predict in this process and print how long that took."""
+    """Train and predict in this process and print the times."""
     from operators import BatchOperator, TF2TableModelTrainBatchOp, TFTableModelPredictBatchOp, getMLEnv, useLocalEnv
 
-    os.environ.setdefault("JVM_ARGS", "-Xmx1g")  # else the heap grows to a quarter of the machine before it is cleaned
+    os.environ.setdefault("JVM_ARGS", "-Xmx1g")  # otherwise the heap grows to a quarter of the machine before a collection
     useLocalEnv(1)
     table_env = getMLEnv().btenv
     table_env.execute_sql(
@@ -58,7 +58,7 @@ def run(megabytes: int) -> None:
 
 
 def watch(child: "subprocess.Popen[bytes]") -> None:
-    """Print the peaks of a driver and of all that it starts, when it has ended."""
+    """Print the peaks of a driver and of all processes that it starts, when it has ended."""
     import psutil
 
     peaks: dict[str, float] = {}

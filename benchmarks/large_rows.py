@@ -1,10 +1,10 @@
-"""Peak memory of every process beside large rows and cells: how much more it is than beside small ones.
+"""Peak memory of every process with large rows and cells, compared with small ones.
 
     python benchmarks/large_rows.py [--only CASE] [--folder FOLDER]
 
-Each case runs in a driver of its own, in BATCH mode with one worker, beside the same job with small rows. Memory is resident
-and at its peak, as in memory.py. The heap of the JVM is fixed and touched from the start, so what counts there is beside the
-heap. The bound is 4 times the largest row and 200 MB. Linux only.
+Each case runs in a driver of its own, in BATCH mode with one worker, and so does the same job with small rows. Memory is peak
+resident memory, as in memory.py. The heap of the JVM is fixed and touched from the start, so that only memory outside the heap
+can grow. The bound is 4 times the largest row and 200 MB. Linux only.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ class Case:
     """A job whose rows are large.
 
     Args:
-        name: What is large.
-        script: That runs, from `scripts/`.
-        rows: Rows that go into the script.
-        row_bytes: Of each of them.
+        name: The large thing.
+        script: The script to run, from `scripts/`.
+        rows: Number of rows that the script reads.
+        row_bytes: Bytes of each of these rows.
         output: Columns that the script writes.
-        check: SQL of one row over the output, the table `written`.
-        expected: That row.
-        row_mb: The largest row on its way.
-        variables: That the script gets.
-        own_mb: What the script itself holds, which does not count.
+        check: Query of the output, the table `written`, with one row as result.
+        expected: The expected row.
+        row_mb: Size of the largest row in transit.
+        variables: User parameters of the script.
+        own_mb: Memory of the script itself, which does not count.
     """
 
     name: str
@@ -55,13 +55,13 @@ class Case:
 
 
 def rows_case(name: str, rows: int, size: int) -> Case:
-    """Return a job that carries rows of so many bytes into a script and back."""
+    """Return a job that sends rows of this size into a script and back."""
     check = "SELECT COUNT(*), SUM(CAST(CHAR_LENGTH(text) AS BIGINT)) FROM written"
     return Case(name, "write_back_rows.py", rows, size, "id BIGINT, text STRING", check, (rows, rows * size), size / 1e6, [])
 
 
 def output_case(name: str, amount: int, expected: int, kind: str, own_mb: float = 0) -> Case:
-    """Return a job whose script makes much of one row."""
+    """Return a job whose script makes a large output of one row."""
     variables = [f"BENCH_KIND={kind}", f"BENCH_AMOUNT={amount}"]
     return Case(name, "much_output.py", 1, 10, "x DOUBLE", "SELECT COUNT(x) FROM written", (expected,), 0, variables, own_mb)
 
@@ -77,7 +77,7 @@ SMALL = {"write_back_rows.py": rows_case("small rows", 500, 10), "much_output.py
 
 
 def run(case: Case) -> dict[str, float]:
-    """Run one job in this process and return the peaks in MB, and the seconds it took."""
+    """Run one job in this process and return the peaks in MB, and its seconds."""
     from operators import useLocalEnv
 
     os.environ.setdefault("JVM_ARGS", HEAP)
@@ -86,7 +86,7 @@ def run(case: Case) -> dict[str, float]:
         "CREATE TEMPORARY TABLE ids (id BIGINT) WITH ('connector' = 'datagen', 'fields.id.kind' = 'sequence', "
         f"'fields.id.start' = '1', 'fields.id.end' = '{case.rows}', 'number-of-rows' = '{case.rows}')"
     )
-    ten = "SUBSTRING(CONCAT('0123456789', CAST(id AS STRING)), 1, 10)"  # a constant would be a part of the plan
+    ten = "SUBSTRING(CONCAT('0123456789', CAST(id AS STRING)), 1, 10)"  # a constant would become part of the plan
     rows = table_env.sql_query(f"SELECT id, REPEAT({ten}, {case.row_bytes // 10}) AS text FROM ids")
     begun = time.monotonic()
     with watched() as peaks:
@@ -99,7 +99,7 @@ def run(case: Case) -> dict[str, float]:
 
 
 def measured(name: str) -> dict[str, float]:
-    """Run one case in a process of its own, and return what `run` returned."""
+    """Run one case in a process of its own, and return the result of `run`."""
     done = subprocess.run([sys.executable, __file__, "--one", name], check=True, stdout=subprocess.PIPE, text=True)
     peaks: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return peaks
@@ -120,7 +120,7 @@ def main() -> None:
             more = max(0.0, found[kind] - base[kind] - (case.own_mb if kind == "tensorflow" else 0.0))
             words = f"{ROW_FACTOR} rows and {SPARE_MB} MB"
             figures.append(Figure(f"{case.name}, {kind}", "MB", [more], [bound], words, 1.0))
-        print(f"{case.name}: {found['seconds']:.0f} s; {base} beside small rows, {found} here", flush=True)
+        print(f"{case.name}: {found['seconds']:.0f} s; {base} with small rows, {found} here", flush=True)
     report("large_rows", "Peak memory beyond that of small rows", figures, given.folder)
 
 

@@ -1,11 +1,11 @@
-"""Peak memory of every process while rows go into a script and back.
+"""Peak memory of every process while rows are sent into a script and back.
 
     python benchmarks/memory.py [--rounds N] [--folder FOLDER] [--scale SHARE]
 
 The script writes back each batch that it reads, so both directions carry all rows. Each size runs in a driver of its own, in
-BATCH mode. Memory is resident and at its peak, as the kernel counts it (VmHWM), in the driver (Flink's Python functions live
-in it), in the JVM, and in the TensorFlow process. What the JVM holds beside its heap counts, Arrow's buffers too: if they
-leaked, the larger size would take 1.2 GB more. Linux only.
+BATCH mode. Memory is peak resident memory, as the kernel counts it (VmHWM), of the driver (Flink's Python functions run in it),
+of the JVM, and of the TensorFlow process. The JVM's memory outside its heap counts, Arrow's buffers too: if they leaked, the
+larger size would take 1.2 GB more. Linux only.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from report import Figure, parser, report
 SMALL, LARGE = 8_000_000, 32_000_000
 SCRIPT = SCRIPTS / "write_back.py"
 EACH_S = 0.1
-# A heap grows to what it may before it is cleaned: this much has to do for any size, and counts from the start.
+# A heap grows to its maximum before a collection: this much has to suffice for any size, and counts from the start.
 HEAP = "-Xms400m -Xmx400m -XX:+AlwaysPreTouch"
 
 
 @contextlib.contextmanager
 def watched() -> Iterator[dict[str, float]]:
-    """Yield the peaks in MB by kind of process, which grow meanwhile."""
+    """Yield the peaks in MB by kind of process, which are updated meanwhile."""
     import psutil
 
     peaks: dict[str, float] = {}

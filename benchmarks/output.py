@@ -2,8 +2,8 @@
 
     python benchmarks/output.py [--rounds N] [--folder FOLDER] [--scale SHARE] [--only WORDS]
 
-Start-up counts out: a rate is that of the rows beyond a small size, into a blackhole. `write` makes a tf.train.Example per
-row in the script, which is part of its cost.
+Rates exclude the start-up: they count the rows beyond a small size. The table is a blackhole. With `write` the script makes a
+tf.train.Example per row, which is part of its cost.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LINES = [
 
 
 def written(table_env: Any, how: str, rows: int) -> float:
-    """Return the seconds of a job whose script writes so many rows."""
+    """Return the seconds of a job whose script writes this number of rows."""
     op = script_job(
         table_env.sql_query("SELECT 1 AS x"), SCRIPTS / "write_rows.py", COLUMNS,
         userParams=json.dumps({"how": how, "rows": rows}),

@@ -1,9 +1,9 @@
-"""Prediction of a table, beside PyFlink's own no-op pandas UDF over the same columns.
+"""Prediction of a table, compared with PyFlink's no-op pandas UDF on the same columns.
 
     python benchmarks/predict.py [--rounds N] [--folder FOLDER] [--scale SHARE]
 
 A table of 10 FLOAT columns; the model is a dense layer of 10 to 1; both jobs have a parallelism of 2 and write into a
-blackhole. Start-up counts out: the rate is that of the rows beyond a small size.
+blackhole. Rates exclude the start-up: they count the rows beyond a small size.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def random_rows(table_env: Any) -> RandomRows:
 
 
 def predicted(table_env: Any, numbers: RandomRows, model: str) -> Callable[[int], float]:
-    """Return what predicts so many rows and returns the seconds."""
+    """Return a function from a number of rows to the seconds of their prediction."""
     from operators import BatchOperator, TFSavedModelPredictBatchOp
 
     predictions = sink(table_env, "predictions", "y FLOAT")

@@ -1,7 +1,7 @@
-"""What the processes of a program use, by kind: processor time and memory. Linux only.
+"""Processor time and memory of a program's processes, by kind. Linux only.
 
 "driver" is this process, in which a local job runs Flink's Python functions too; "jvm" is Flink; "tensorflow" is a process
-that runs a script or holds a model. Other processes count nowhere.
+that runs a script or holds a model. Other processes are not counted.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def processes() -> Iterator[tuple[str, Any]]:
 
 
 def processor_seconds() -> dict[str, float]:
-    """Return the processor seconds used so far by kind, and by "kind, kernel" the part of them in the kernel.
+    """Return the processor seconds so far by kind, and under "kind, kernel" the part spent in the kernel.
 
-    A TensorFlow process has ended when its job has: the system adds the seconds of a child that was waited for to those of
-    its parent's children, and the driver has no others that work. So a difference of two calls misses no process.
+    A TensorFlow process has ended by the end of its job, and the system adds the seconds of an awaited child to its parent's
+    total for children. The driver has no other children that work, so the difference of two calls misses no process.
     """
     import psutil
 
@@ -54,7 +54,7 @@ def processor_seconds() -> dict[str, float]:
 
 
 def all_processes(used: Mapping[str, float]) -> float:
-    """Return the sum over all kinds of what `processor_seconds` returned."""
+    """Return the sum over all kinds of the result of `processor_seconds`."""
     return sum(used.get(kind, 0.0) for kind in KINDS)
 
 
@@ -72,6 +72,6 @@ def resident_mb() -> dict[str, float]:
 
 
 def peak_mb(pid: int) -> float:
-    """Return the most resident memory that a process has had; StopIteration or OSError when it has just ended."""
+    """Return the peak resident memory of a process; StopIteration or OSError if it has just ended."""
     with open(f"/proc/{pid}/status") as status:
         return int(next(line for line in status if line.startswith("VmHWM")).split()[1]) / 1024

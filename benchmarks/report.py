@@ -1,4 +1,4 @@
-"""What a benchmark found: a table on the console, JSON, and a chart."""
+"""Results of a benchmark: a table on the console, JSON, and a chart."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ import pathlib
 import statistics
 from dataclasses import asdict, dataclass
 
-# Where the ratios of the rounds differ by more than this factor, their median says little.
+# If the ratios of the rounds differ by more than this factor, their median says little.
 SPREAD = 2.0
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One line of a benchmark: what was measured, round by round, beside its limit in the same rounds.
+    """One line of a benchmark: measured values and their limits, by round.
 
     Args:
-        name: What was measured.
-        unit: Of `values` and `limits`: "rows/s", "s" or "MB".
-        values: One per round.
-        limits: What the same machine does at best, one per round.
-        limit: What the limit is.
-        target: The ratio of value to limit that is asked for: at least, or at most where less is better. None: any.
-        too_short: A time was too short for a ratio to mean anything.
+        name: Name of the measured quantity.
+        unit: Unit of `values` and `limits`: "rows/s", "s" or "MB".
+        values: One value per round.
+        limits: Best possible value on the same machine, one per round.
+        limit: Description of the limit.
+        target: Target ratio of value to limit: a minimum, or a maximum if less is better. None for no target.
+        too_short: A time was too short for a meaningful ratio.
     """
 
     name: str
@@ -36,12 +36,12 @@ class Figure:
 
     @property
     def less_is_better(self) -> bool:
-        """Whether a good value is a small one."""
+        """Test if smaller values are better."""
         return self.unit != "rows/s"
 
     @property
     def ratios(self) -> list[float]:
-        """Of value and limit, one per round."""
+        """Ratios of value and limit, one per round."""
         return [value / limit for value, limit in zip(self.values, self.limits)]
 
     @property
@@ -51,12 +51,12 @@ class Figure:
 
     @property
     def is_decided(self) -> bool:
-        """Whether the ratio says anything: its times are long enough, and the rounds agree."""
+        """Test if the ratio is meaningful: the times are long enough, and the rounds agree."""
         return not self.too_short and 0 < max(self.ratios) <= SPREAD * min(self.ratios)
 
     @property
     def verdict(self) -> str:
-        """Whether the target holds: "yes", "NO" or "undecided"; empty without a target."""
+        """Verdict on the target: "yes", "NO" or "undecided"; empty without a target."""
         if self.target is None:
             return ""
         if not self.is_decided:
@@ -86,13 +86,13 @@ def table(figures: list[Figure]) -> str:
 
 
 def lined_up(rows: list[list[str]]) -> str:
-    """Return rows of cells as lines whose columns begin below each other."""
+    """Return rows of cells as lines with aligned columns."""
     widths = [max(len(cell) for cell in column) for column in zip(*rows)]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
 
 
 def draw(figures: list[Figure], title: str, chart: pathlib.Path) -> None:
-    """Draw the ratios as bars, their spread, and the targets."""
+    """Draw a chart of the ratios, their spread, and the targets."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -124,7 +124,7 @@ def report(name: str, title: str, figures: list[Figure], folder: pathlib.Path) -
 
 
 def parser(rounds: int = 5) -> argparse.ArgumentParser:
-    """Return what reads `rounds` and the `folder` for results from the command line."""
+    """Return a parser of `rounds` and of the `folder` for results."""
     known = argparse.ArgumentParser()
     known.add_argument("--rounds", type=int, default=rounds)
     known.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("build/benchmarks"))
@@ -132,7 +132,7 @@ def parser(rounds: int = 5) -> argparse.ArgumentParser:
 
 
 def arguments(rounds: int = 5) -> argparse.Namespace:
-    """Return `rounds` and the `folder` for results from the command line."""
+    """Read `rounds` and the `folder` for results from the command line."""
     return parser(rounds).parse_args()
 
 

@@ -1,10 +1,10 @@
-"""How the cost of a group grows with its size: the real classes, fed by peers that are no processes.
+"""Cost of a group by its size: the real classes, with threads as peers.
 
     python benchmarks/scale.py [--members 2,16,128] [--workers 1,10,100] [--seconds S]
         [--chunks N] [--extra-chunks N] [--folder FOLDER]
 
-No Flink and no TensorFlow run here. Member 0's end of the group line is in this process, and so its processor time is that of
-this process. All other members are threads of a second one. Workers of a stream are threads of this process.
+Neither Flink nor TensorFlow runs. Member 0's end of the group channel is in this process, so its processor time is that of this
+process. All other members are threads of a second process. Workers of a stream are threads of this process.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ _SETTLE_S = 30.0
 
 @dataclass
 class GroupCost:
-    """What a group of so many members costs member 0, per second.
+    """Cost of a group for member 0, per second.
 
     Args:
-        members: How many.
+        members: Number of members.
         reports: Reports that were answered.
         states: States in the answers.
         answer_bytes: Bytes of the answers.
         processor_s: Processor seconds of member 0's end.
-        formed_s: Seconds until every member knew all others; not per second.
+        formed_s: Seconds until every member had the addresses of all others; not per second.
         sample_s: Seconds until every other member had a row of 100 KB; not per second.
     """
 
@@ -116,7 +116,7 @@ def group_cost(size: int, seconds: float) -> GroupCost:
 
 
 def run_peers(port: int, size: int, seconds: float) -> None:
-    """Be all members of a group, and print what they were told."""
+    """Run all other members of a group, and print the answers that they received."""
     started = time.monotonic()
     peers = [_Peer(port, index, size) for index in range(size)]
     _wait(lambda: all(peer.has_formed for peer in peers))
@@ -138,13 +138,13 @@ def run_peers(port: int, size: int, seconds: float) -> None:
 
 @dataclass
 class ChunkCost:
-    """What a script's process keeps of chunks that it has taken.
+    """Memory of a script's process for chunks that it has taken.
 
     Args:
         kind: "stream" or "file".
-        chunks: How many passed the session and were taken.
-        chunks_per_s: How fast.
-        grown_bytes: By how much the memory of the process grew from the first tenth of them to the last.
+        chunks: Number of chunks that passed the session and were taken.
+        chunks_per_s: Their rate.
+        grown_bytes: Growth of the process's memory from the first tenth of them to the last.
     """
 
     kind: str
@@ -154,7 +154,7 @@ class ChunkCost:
 
 
 def chunk_cost(kind: str, count: int, folder: str) -> ChunkCost:
-    """Pass chunks of 80 rows through a session into the rows of a script, which takes each once, in this process."""
+    """Pass chunks of 80 rows through a session into the rows of a script, which takes each once; all in this process."""
     batch = pa.record_batch([pa.array(np.arange(80.0, dtype="f4"))] * 10, names=[f"c{number}" for number in range(10)])
     schema = Schema.parse(", ".join(f"{name} FLOAT NOT NULL" for name in batch.schema.names))
     columns = to_columns(batch, schema)
@@ -179,14 +179,14 @@ def chunk_cost(kind: str, count: int, folder: str) -> ChunkCost:
 
 @dataclass
 class ExtraCost:
-    """What an extra input costs a host with several members of a group.
+    """Cost of an extra input on a host with several members of a group.
 
     Args:
-        members: How many.
-        shares: Whether they share its files, as they do; each had its own before.
-        input_bytes: Its columns.
-        peak_bytes: The most that lay on disk.
-        held_bytes: What lies there while the scripts run.
+        members: Number of members.
+        shares: True if the members share its files, which is the default; False if each has its own.
+        input_bytes: Bytes of its columns.
+        peak_bytes: Peak bytes on disk.
+        held_bytes: Bytes on disk while the scripts run.
         took_s: Seconds from the first chunk until all members had their files.
     """
 
@@ -199,7 +199,7 @@ class ExtraCost:
 
 
 def extra_cost(members: int, shares: bool, count: int = 40) -> ExtraCost:
-    """Give chunks of 10,000 rows of 10 FLOAT to the files of members on one host: to each, or to the one that makes them."""
+    """Write chunks of 10,000 rows of 10 FLOAT to the files of members on one host: of each, or of the one that makes them."""
     batch = pa.record_batch([pa.array(np.arange(10_000.0, dtype="f4"))] * 10, names=[f"c{number}" for number in range(10)])
     schema = Schema.parse(", ".join(f"{name} FLOAT NOT NULL" for name in batch.schema.names))
     columns = to_columns(batch, schema)
@@ -227,16 +227,16 @@ def _bytes_below(place: str) -> int:
 
 @dataclass
 class StreamCost:
-    """How a stream of so many rows a second reaches its workers.
+    """Delivery of a stream with a given rate to its workers.
 
     Args:
-        workers: How many.
-        dealt: "chunk" for whole chunks in turn, as it is; "row" for single rows in turn, as it was.
-        chunks_per_s: Chunks a second and worker.
-        rows_per_s: Rows a second that reached all scripts together; less than were made where the line is too slow.
-        delay_ms: Half of the rows came within so many milliseconds from when they were made.
-        delay_p99_ms: 99 of 100 rows did.
-        processor: Processor seconds a second of the lines, both ends of all in this process.
+        workers: Number of workers.
+        dealt: "chunk" for whole chunks round-robin, the default; "row" for single rows round-robin.
+        chunks_per_s: Chunks per second and worker.
+        rows_per_s: Rows per second that reached all scripts together; lower than the given rate if the channel is too slow.
+        delay_ms: Median delay of a row since it was made.
+        delay_p99_ms: 99th percentile of the delay.
+        processor: Processor seconds per second of the channels; both ends of all are in this process.
     """
 
     workers: int
@@ -249,7 +249,7 @@ class StreamCost:
 
 
 class _StreamLine:
-    """The line to one worker: session, server, client and the rows of its script. The script takes what comes."""
+    """The channel to one worker: session, server, client and the rows of its script, which takes every row."""
 
     def __init__(self, folder: str, schema: Schema) -> None:
         self.changed = threading.Condition()
@@ -266,7 +266,7 @@ class _StreamLine:
         self._script.start()
 
     def send(self, arrow: bytes) -> None:
-        """Do what the exchange does with a chunk: wait for room, turn it into columns and offer it."""
+        """Send a chunk as the exchange does: wait for room, convert it to columns and offer it."""
         batch = read_batch(arrow)
         columns = to_columns(batch, self._schema)
         with self.changed:
@@ -275,7 +275,7 @@ class _StreamLine:
             self.changed.notify_all()
 
     def end(self) -> None:
-        """End the stream, and wait for the script."""
+        """End the stream and wait for the script."""
         with self.changed:
             self.session.end_input()
             self.changed.notify_all()
@@ -290,7 +290,7 @@ class _StreamLine:
 
 
 def stream_cost(workers: int, dealt: str, rows_per_s: int, seconds: float, wait_s: float = 0.01) -> StreamCost:
-    """Send rows as one gathering subtask does: chunks leave every `wait_s`. It takes at most twice as long as `seconds`."""
+    """Send rows as one gathering subtask does, a chunk every `wait_s`, in at most twice as long as `seconds`."""
     schema = Schema.parse("made BIGINT NOT NULL, " + ", ".join(f"c{number} FLOAT NOT NULL" for number in range(10)))
     rows, values = int(rows_per_s * wait_s), pa.array(np.zeros(int(rows_per_s * wait_s), "f4"))
     with tempfile.TemporaryDirectory() as place:
@@ -303,7 +303,7 @@ def stream_cost(workers: int, dealt: str, rows_per_s: int, seconds: float, wait_
         while turns * wait_s < seconds and time.monotonic() - begun < 2 * seconds:
             turns += 1
             time.sleep(max(0.0, begun + turns * wait_s - time.monotonic()))
-            # The rows were made one after the other since the last turn, whenever this one was due.
+            # The rows were made one after the other since the last turn, even if this one is late.
             due = time.time_ns() - int((time.monotonic() - begun - turns * wait_s) * 1e9)
             made = due - np.linspace(wait_s * 1e9, 0, rows, endpoint=False).astype(np.int64)
             batch = pa.record_batch([pa.array(made), *[values] * 10], names=schema.names)
@@ -334,7 +334,7 @@ def _wait(is_so) -> None:  # type: ignore[no-untyped-def]
 
 
 def main() -> None:
-    """Print a table per part, and write all figures as JSON."""
+    """Print a table per part and write all figures as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--members", default="2,16,128")
     parser.add_argument("--workers", default="1,10,100")

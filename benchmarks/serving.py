@@ -1,7 +1,7 @@
-"""How soon a model answers: `python benchmarks/serving.py [--rounds N] [--folder FOLDER]`.
+"""Latency of a model: `python benchmarks/serving.py [--rounds N] [--folder FOLDER]`.
 
 A dense model (100 numbers in; 64, 32 and 3 units), one row at a time and 256 at a time: `RowPredictor` in this process, and
-a server process through its socket. The limit is TensorFlow's own call of the signature with tensors that are ready made.
+a server process through its socket. The limit is TensorFlow's own call of the signature with tensors made before.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def main() -> None:
         ):
             values, limits = ([measure(*each[place]) for each in rounds] for place in (kind, LIMIT))
             figures.append(Figure(f"{kind}, {name}", unit, values, limits, LIMIT, None))
-    report("serving", "How soon a model answers", figures, given.folder)
+    report("serving", "Latency of a model", figures, given.folder)
 
 
 def save_model(folder: str) -> None:
@@ -78,20 +78,20 @@ def save_model(folder: str) -> None:
 
 
 def tensorflow_alone(model: str) -> Predict:
-    """Return what calls the signature with a tensor."""
+    """Return a call of the signature with a tensor."""
     loaded = tf.saved_model.load(model)
     return lambda rows: loaded.signatures["serving_default"](x=rows)["y"].numpy()
 
 
 def local(model: str) -> Predict:
-    """Return what predicts a list of rows in this process."""
+    """Return a call that predicts a list of rows in this process."""
     predictor = RowPredictor(model, ["x"], [("y", "ARRAY<FLOAT>")], reserved_cols=[])
     return lambda rows: predictor.map(rows[0]) if len(rows) == 1 else predictor.map_batch(rows)
 
 
 @contextmanager
 def server(model: str, folder: str) -> Iterator[Predict]:
-    """Start a server process; yield what sends it an array of rows."""
+    """Start a server process; yield a call that sends it an array of rows."""
     inputs, outputs = [TableColumn(name="x", type="ARRAY<FLOAT>")], [TableColumn(name="y", type="ARRAY<FLOAT>")]
     address = f"unix:{folder}/model.sock"
     serving = pathlib.Path(folder) / "serving.json"

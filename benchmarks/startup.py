@@ -1,7 +1,7 @@
-"""From `execute` to the first line of `main`: `python benchmarks/startup.py [--rounds N] [--folder FOLDER]`.
+"""Time from `execute` to the first line of `main`: `python benchmarks/startup.py [--rounds N] [--folder FOLDER]`.
 
-The limit is what nobody can do without: `import tensorflow` in a process of its own, and a PyFlink job of one row and one
-Python function. The JVM runs already, for both.
+The limit is the unavoidable part: `import tensorflow` in a process of its own, and a PyFlink job of one row and one Python
+function. The JVM runs already for both.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 from jobs import SCRIPTS, script_job
 from report import Figure, arguments, report
 
-TARGET = 0.9  # most of what is imported and started overlaps
+TARGET = 0.9  # most imports and starts overlap
 
 
 def know_function(table_env: Any) -> None:
-    """Let an environment know the function of `hello_world`."""
+    """Register the function of `hello_world` in an environment."""
     from pyflink.table import DataTypes
     from pyflink.table.udf import udf
 
@@ -26,7 +26,7 @@ def know_function(table_env: Any) -> None:
 
 
 def hello_world(table_env: Any) -> float:
-    """Return the seconds of the smallest PyFlink job there is."""
+    """Return the seconds of the smallest PyFlink job."""
     begun = time.monotonic()
     assert list(table_env.sql_query("SELECT akdl_bench_same(x) FROM (VALUES (1), (2)) AS t(x)").execute().collect())
     return time.monotonic() - begun
@@ -60,7 +60,7 @@ def main() -> None:
         know_function(table_env)
         hello_world(table_env)  # the first jobs take longer
         to_first_line(table_env)
-    import_tensorflow()  # comes from the disk the first time
+    import_tensorflow()  # read from the disk the first time
     for _ in range(given.rounds):
         importing = import_tensorflow()
         for mode, table_env in modes.items():

@@ -2,12 +2,12 @@
 
     python benchmarks/streams.py [--seconds S] [--rate ROWS_PER_SECOND] [--rounds N] [--folder FOLDER]
 
-A process of its own sends rows through a socket at a steady rate, 10 minutes and 5,000 rows a second when nothing else is
-said. They go through a script that writes them back, and are compared with the clock where they leave. A row's delay begins
-when it is due, so a pause of the sender or of the socket counts too. The time counts from the script's first batch: start-up
-has a benchmark of its own. Its first quarter does not count, nor its last second, whose rows leave when the script has ended.
-The rest is cut into N equal parts; the p99 of each is one value of the figure. Memory is the mean of the second and of the
-last quarter. Draws a histogram of the delays, too. Fails when a row is missing or doubled. Linux only.
+Another process sends rows through a socket at a steady rate, by default 5,000 rows a second for 10 minutes, to a script that
+writes them back. The sink adds the time of arrival. The delay of a row begins when it is due, so a pause of the sender or
+of the socket counts too. The time counts from the script's first batch, since start-up has a benchmark of its own. The first
+quarter is left out, and so is the last second, whose rows leave after the end of the script. The rest is divided into N equal
+parts, and the p99 of each is one value of the figure. Memory is the mean of the second and of the last quarter. A histogram of
+the delays is drawn too. A missing or duplicate row is an error. Linux only.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from jobs import SCRIPTS
 from processes import KINDS, resident_mb
 from report import Figure, parser, report
 
-P99_MS = 190.0  # asked for
+P99_MS = 190.0  # targets
 PACE_S = 0.005
 START_UP_S = 120.0
-# A heap grows to what it may before it is cleaned: this much counts from the start.
+# A heap grows to its maximum before a collection: this much counts from the start.
 HEAP = "-Xms1g -Xmx1g -XX:+AlwaysPreTouch"
 
 
 @dataclass(frozen=True)
 class Stream:
-    """What was seen of a stream.
+    """Observations of a stream.
 
     Args:
-        rows: How many were sent, and arrived once each.
-        delays: When each row was due, in seconds from the script's first batch, and its delay in ms; in order of the first.
-        memory: Of each second, resident memory by kind of process in MB.
+        rows: Number of rows sent; each arrived once.
+        delays: Due time of each row, in seconds from the script's first batch, and its delay in ms; by due time.
+        memory: Resident memory of each second by kind of process, in MB.
     """
 
     rows: int
@@ -55,7 +55,7 @@ class Stream:
 
 
 def send(per_second: int) -> None:
-    """Print a port, send rows at a steady rate to who connects there until stdin ends, and print how many."""
+    """Print a port, send rows at a steady rate to its client until stdin ends, and print their number."""
     server = socket.create_server(("127.0.0.1", 0))
     print(server.getsockname()[1], flush=True)
     connection, _ = server.accept()
@@ -71,7 +71,7 @@ def send(per_second: int) -> None:
 
 @contextlib.contextmanager
 def sender(per_second: int) -> Iterator[subprocess.Popen[str]]:
-    """Start the process that sends."""
+    """Start the sending process."""
     command = [sys.executable, __file__, "--send", str(per_second)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as started:
         try:
@@ -81,7 +81,7 @@ def sender(per_second: int) -> Iterator[subprocess.Popen[str]]:
 
 
 def run(seconds: float, per_second: int, folder: pathlib.Path) -> Stream:
-    """Run the job and return what was seen."""
+    """Run the job and return the observations."""
     from operators import useLocalEnv
 
     os.environ.setdefault("JVM_ARGS", HEAP)
@@ -134,7 +134,7 @@ def start(environments: Any, port: int, folder: pathlib.Path) -> Any:
 
 
 def arrived(folder: pathlib.Path) -> Iterator[tuple[int, float, float]]:
-    """Yield the number of each row, when it was due and when it was seen, both in ms."""
+    """Yield the number of each row, its due time and its arrival, both in ms."""
     for path in folder.rglob("part-*"):
         for line in path.read_text().splitlines():
             number, due, seen = line.split(",")
@@ -143,7 +143,7 @@ def arrived(folder: pathlib.Path) -> Iterator[tuple[int, float, float]]:
 
 
 def parts(stream: Stream, seconds: float, count: int) -> list[list[float]]:
-    """Return the delays of the rows that count, in equal parts of the time."""
+    """Return the delays of the counted rows, in equal parts of the time."""
     first, last = seconds / 4, seconds - 1
     found: list[list[float]] = [[] for _ in range(count)]
     for due, delay in stream.delays:

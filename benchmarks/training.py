@@ -1,4 +1,4 @@
-"""Training the sample's DNN on a table, beside the same script reading a TFRecord file without Flink.
+"""Training the sample's DNN on a table, compared with the same script reading a TFRecord file without Flink.
 
     python benchmarks/training.py [--rounds N] [--folder FOLDER]
 
@@ -28,7 +28,7 @@ PARAMS = {"featureCols": FEATURES, "labelCol": "id", "batch_size": 1024, "num_ep
 
 
 def alone(path: str) -> None:
-    """Train in this process, on the rows of a file."""
+    """Train in this process on the rows of a file."""
     import tensorflow as tf
 
     from akdl import features
@@ -38,7 +38,7 @@ def alone(path: str) -> None:
     from akdl.testing import CollectingWriter, StoredRows, table_columns
 
     class FromFile(TFContext):
-        """Reads the file as anybody would."""
+        """Reads the file in the usual way."""
 
         def batches(
             self, batch_size: int, defaults: Any = None, columns: Any = None, shuffle_rows: int = 0, num_epochs: Any = 1

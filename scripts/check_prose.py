@@ -1,7 +1,6 @@
 """Check the words of documents, docstrings, comments and messages: `make check` runs it.
 
-Spelling and `WORDS` are checked everywhere. Constructions that read like a translation are checked in all files but those of
-`TO_REWRITE`, and in the files given as arguments: `scripts/check_prose.py benchmarks`.
+Files and folders as arguments narrow it down: `scripts/check_prose.py benchmarks`.
 """
 
 from __future__ import annotations
@@ -19,32 +18,19 @@ from proselint.config import Config
 from proselint.registry import CheckRegistry
 from proselint.tools import LintFile
 
-# Files that still have the constructions below; all others, and new ones, must not.
-TO_REWRITE = [
-    "benchmarks/codec.py",
-    "benchmarks/feed.py",
-    "benchmarks/grid.py",
-    "benchmarks/ingest.py",
-    "benchmarks/jobs.py",
-    "benchmarks/large_rows.py",
-    "benchmarks/memory.py",
-    "benchmarks/predict.py",
-    "benchmarks/processes.py",
-    "benchmarks/report.py",
-    "benchmarks/scale.py",
-    "benchmarks/serving.py",
-    "benchmarks/startup.py",
-    "benchmarks/streams.py",
-    "benchmarks/training.py",
-]
 ROOT = pathlib.Path(__file__).parents[1]
 DOCUMENTS = ["*.md", ".github/**/*.md", "changes/*.md", "docs/**/*.md", "benchmarks/*.md", "examples/**/*.md"]
 CODE = ["akdl/**/*.py", "bridge/**/*.py", "operators/**/*.py", "examples/**/*.py", "benchmarks/*.py", "scripts/build_*.py"]
 # Checks of proselint that find mistakes; those that judge style stay off.
 MISTAKES = ("lexical_illusions", "malapropisms", "mondegreens", "needless_variants", "nonwords", "spelling", "uncomparables")
 
+_MACHINE = (
+    r"(?:process(?:es)?|threads?|workers?|members?|groups?|chiefs?|drivers?|bridges?|jobs?|programs?|scripts?|operators?|hosts?"
+    r"|servers?|clients?|child(?:ren)?|parents?|managers?|clusters?|machines?|tasks?|models?|predictors?|tables?|columns?|rows?"
+    r"|files?|logs?|flink|tensorflow|keras|java|jvm|python|akdl|it|they|which|that)"
+)
 # Pattern, and what to write. A space matches any white space.
-WORDS = {
+RULES = {
     r"for ever": "indefinitely",
     r"without a word": "silently",
     r"(?:un)?mend(?:s|ed|ing)?": "fix",
@@ -52,13 +38,6 @@ WORDS = {
     r"what there is": "the thing's name",
     r"those (?:that|which|who)": "the thing's name",
     r"answered with": "gets, returns or raises",
-}
-_MACHINE = (
-    r"(?:process(?:es)?|threads?|workers?|members?|groups?|chiefs?|drivers?|bridges?|jobs?|programs?|scripts?|operators?|hosts?"
-    r"|servers?|clients?|child(?:ren)?|parents?|managers?|clusters?|machines?|tasks?|models?|predictors?|tables?|columns?|rows?"
-    r"|files?|logs?|flink|tensorflow|keras|java|jvm|python|akdl|it|they|which|that)"
-)
-CONSTRUCTIONS = {
     r"anew": "again",
     r"reckon(?:s|ed|ing)?": "estimate or compute",
     r"kin": "related, or the thing's name",
@@ -81,11 +60,11 @@ _NAME_IN_CODE = re.compile(r"`[^`\n]*`")
 Finding = tuple[int, str]
 
 
-def findings(text: str, rules: dict[str, str]) -> Iterator[Finding]:
+def findings(text: str) -> Iterator[Finding]:
     """Yield the offset and the advice for each match of a rule."""
     pieces = list(re.finditer(r"\s+|\S", text))
     flat = "".join("\n" if piece[0].count("\n") > 1 else " " if piece[0].isspace() else piece[0] for piece in pieces)
-    for pattern, advice in rules.items():
+    for pattern, advice in RULES.items():
         for found in re.finditer(rf"\b(?:{pattern})\b", flat, re.IGNORECASE):
             yield pieces[found.start()].start(), f"write {advice}, not {found[0]!r}"
 
@@ -141,11 +120,10 @@ def is_below(path: pathlib.Path, names: list[str]) -> bool:
     return any(ROOT / name in (path, *path.parents) for name in names)
 
 
-def problems(path: pathlib.Path, strict: bool) -> Iterator[Finding]:
+def problems(path: pathlib.Path) -> Iterator[Finding]:
     """Yield the offset and the advice for each place of a file."""
-    prose = prose_of(path)
-    yield from findings(prose, {**WORDS, **CONSTRUCTIONS} if strict else WORDS)
-    if strict and path.suffix == ".py":
+    yield from findings(prose_of(path))
+    if path.suffix == ".py":
         yield from summaries(path.read_text(encoding="utf-8"))
 
 
@@ -167,7 +145,7 @@ def main(names: list[str]) -> int:
         if names and not is_below(path, names):
             continue
         text = path.read_text(encoding="utf-8")
-        for offset, advice in sorted([*problems(path, bool(names) or not is_below(path, TO_REWRITE)), *mistakes(path)]):
+        for offset, advice in sorted([*problems(path), *mistakes(path)]):
             found += 1
             print(f"{path.relative_to(ROOT)}:{text.count(chr(10), 0, offset) + 1}: {advice}")
     return min(found, 1)

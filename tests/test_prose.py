@@ -1,4 +1,4 @@
-"""Rules of `scripts/check_prose.py` by example, and its list of rewritten files."""
+"""Rules of `scripts/check_prose.py` by example."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scripts import check_prose
 
 
 def advice(text: str) -> list[str]:
-    return [found for _, found in check_prose.findings(text, {**check_prose.WORDS, **check_prose.CONSTRUCTIONS})]
+    return [found for _, found in check_prose.findings(text)]
 
 
 @pytest.mark.parametrize(
@@ -72,11 +72,4 @@ def test_only_prose_of_code_is_read(tmp_path: pathlib.Path) -> None:
     )
     prose = check_prose.prose_of(code)
     assert "kin" not in prose and len(prose) == len(code.read_text())
-    assert [prose.count("\n", 0, offset) + 1 for offset, _ in check_prose.problems(code, True)] == [6]
-    assert list(check_prose.problems(code, False)) == []
-
-
-def test_files_to_rewrite_are_there_once_and_in_order() -> None:
-    files = check_prose.checked_files()
-    assert sorted(set(check_prose.TO_REWRITE)) == check_prose.TO_REWRITE
-    assert [name for name in check_prose.TO_REWRITE if not any(check_prose.is_below(file, [name]) for file in files)] == []
+    assert [prose.count("\n", 0, offset) + 1 for offset, _ in check_prose.problems(code)] == [6]

@@ -84,5 +84,5 @@ def test_only_the_jobs_that_the_chosen_lines_need_run(jobs: Any) -> None:
     made = {"a": jobs.Job(left, SMALL, LARGE), "b": jobs.Job(right, SMALL, LARGE)}
     figures, _ = jobs.compare(made, lines, given("seco"))
     assert [each.name for each in figures] == ["second"] and not left.sizes
-    with pytest.raises(SystemExit, match="no line has 'third' in its name; there are: first, second"):
+    with pytest.raises(SystemExit, match="no line has 'third' in its name; the lines are first, second"):
         jobs.compare(made, lines, given("third"))
