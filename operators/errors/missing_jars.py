@@ -13,17 +13,40 @@ from bridge.exceptions import ConfigurationError
 
 CONNECTOR, FORMAT, CATALOG = "connector", "format", "catalog"
 
-# Formats share the version of Flink. Connectors have their own releases, named after the oldest Flink that they support.
-_KAFKA = ("org.apache.flink:flink-sql-connector-kafka:5.0.0-2.2",)
-_JARS = {
-    (CONNECTOR, "kafka"): _KAFKA,
-    (CONNECTOR, "upsert-kafka"): _KAFKA,
-    (FORMAT, "avro"): ("org.apache.flink:flink-sql-avro:{flink}",),
-    (FORMAT, "avro-confluent"): ("org.apache.flink:flink-sql-avro-confluent-registry:{flink}",),
-    (FORMAT, "orc"): ("org.apache.flink:flink-sql-orc:{flink}",),
-    (FORMAT, "parquet"): ("org.apache.flink:flink-sql-parquet:{flink}",),
-    (FORMAT, "protobuf"): ("org.apache.flink:flink-sql-protobuf:{flink}",),
+_FLINK = "org.apache.flink:flink-"
+_POSTGRESQL = "org.postgresql:postgresql:42.7.14"
+_HADOOP = ("org.apache.hadoop:hadoop-client-api:3.4.2", "org.apache.hadoop:hadoop-client-runtime:3.4.2")
+
+
+def _format(name: str, *needed: str) -> dict[str, tuple[str, ...]]:
+    return {"1.20+": (f"{_FLINK}sql-{name}:{{flink}}", *needed)}  # formats share the version of Flink
+
+
+# Names of jars, and their Maven coordinates by the releases of Flink that they support: "2.1", or "2.1+" up to the next entry.
+JARS: dict[str, dict[str, tuple[str, ...]]] = {
+    "kafka": {"2.0+": (f"{_FLINK}sql-connector-kafka:4.0.1-2.0",), "2.2+": (f"{_FLINK}sql-connector-kafka:5.0.0-2.2",)},
+    "jdbc-postgresql": {
+        "1.20": (f"{_FLINK}connector-jdbc:3.3.0-1.20", _POSTGRESQL),
+        "2.0+": (f"{_FLINK}connector-jdbc-core:4.0.0-2.0", f"{_FLINK}connector-jdbc-postgres:4.0.0-2.0", _POSTGRESQL),
+    },
+    "avro": _format("avro"),
+    "avro-confluent": _format("avro-confluent-registry"),
+    "orc": _format("orc", *_HADOOP),
+    "parquet": _format("parquet", *_HADOOP),
+    "protobuf": _format("protobuf"),
+    "iceberg": {
+        "1.20": ("org.apache.iceberg:iceberg-flink-runtime-1.20:1.11.0",),
+        "2.0": ("org.apache.iceberg:iceberg-flink-runtime-2.0:1.11.0",),
+        "2.1": ("org.apache.iceberg:iceberg-flink-runtime-2.1:1.11.0",),
+    },
+    "paimon": {
+        "1.20": ("org.apache.paimon:paimon-flink-1.20:1.3.1", *_HADOOP),
+        "2.0": ("org.apache.paimon:paimon-flink-2.0:2.0.0", *_HADOOP),
+        "2.1+": ("org.apache.paimon:paimon-flink-2.1:1.3.0", *_HADOOP),
+    },
+    "s3": {"1.20+": (f"{_FLINK}s3-fs-hadoop:{{flink}}",)},
 }
+_NAMES = {"upsert-kafka": "kafka", "jdbc": "jdbc-postgresql"}  # names in Flink that are not the names of their jars
 # Factory classes that jars register as services.
 _FACTORIES = {
     "AvroFileFormatFactory": (FORMAT, "avro"),
@@ -78,11 +101,24 @@ def require_format(operator: str, name: str) -> None:
         raise ConfigurationError(f"{operator}: {_message(FORMAT, name, [])}")
 
 
-def coordinates(kind: str, name: str) -> Sequence[str]:
-    """Return the Maven coordinates of the jars of a connector or format, for the Flink version of this program."""
+def coordinates(name: str) -> Sequence[str]:
+    """Return the Maven coordinates of the jars of a name; empty where no release for the Flink of this program is known."""
+    flink = _release(flink_version())
+    found: Sequence[str] = ()
+    for release, jars in JARS.get(_NAMES.get(name, name), {}).items():
+        if _release(release) == flink or (release.endswith("+") and _release(release) < flink):
+            found = [each.format(flink=flink_version()) for each in jars]
+    return found
+
+
+def flink_version() -> str:
     from pyflink.version import __version__
 
-    return [each.format(flink=__version__) for each in _JARS.get((kind, name), ())]
+    return str(__version__)
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.rstrip("+").split(".")[:2])
 
 
 def lib_folder() -> str:
@@ -106,19 +142,15 @@ def _factories(jar: str) -> list[str]:
 
 
 def _message(kind: str, name: str, known: Sequence[str]) -> str:
-    jars = coordinates(kind, name)
-    available = f" Available: {', '.join(known)}." if known else ""
-    file = "-".join(jars[0].split(":")[1:]) if jars else "NAME"
-    if jars:
-        first = f"Flink has no {kind} '{name}': its jar is missing.{available}"
-        second = f"Get {' and '.join(jars)} from a Maven repository."
+    jar, available = _NAMES.get(name, name), f" Available: {', '.join(known)}." if known else ""
+    if jar in JARS:
+        hint, second = ": its jar is missing", f"Get it: akdl-jars {jar}"
     else:
-        hint = did_you_mean(name, [*known, *(each for what, each in _JARS if what == kind)])
-        first = f"Flink has no {kind} '{name}'{hint}.{available}"
-        second = f"A {kind} that is not part of Flink needs a jar built for Flink 2."
+        hint, release = did_you_mean(name, [*known, *JARS]), ".".join(map(str, _release(flink_version())))
+        jar, second = "GROUP:ARTIFACT:VERSION", f"A {kind} that is not part of Flink needs a jar built for Flink {release}."
     return "\n".join([
-        first,
+        f"Flink has no {kind} '{name}'{hint}.{available}",
         second,
-        f"Put the jar into {lib_folder()}, and into the lib folder of a cluster;",
-        f"or ship it with jobs: useLocalEnv(2, config={{'pipeline.jars': 'file:///path/to/{file}.jar'}}).",
+        f"It travels with jobs: useLocalEnv(2, config={{'jars': ['{jar}']}});",
+        f"or copy it into {lib_folder()}, and into the lib folder of a cluster.",
     ])  # fmt: skip

@@ -21,6 +21,7 @@ from bridge.workarounds.local_python import python_of_local_jobs
 from bridge.workarounds.local_servers import close_servers, listen_in_private
 from bridge.workarounds.pyflink_defects import know_planner
 from operators.alink.settings import AlinkGlobalConfiguration, note_flink_home, port_of
+from operators.flink.jars import jar_urls
 from operators.flink.java import start_java
 from operators.flink.slots import rest_of
 
@@ -110,7 +111,8 @@ def useLocalEnv(parallelism: int, flinkHome: str | dict[str, Any] | None = None,
     Args:
         parallelism: Subtasks of each operator, at least 1.
         flinkHome: Not used, as the package apache-flink brings Flink; a dict here is taken for `config`.
-        config: Entries of Flink's configuration; `debug_mode=True` shows on this console what scripts print.
+        config: Entries of Flink's configuration. Two are ours: `debug_mode=True` shows on this console what scripts print, and
+            `jars=["kafka", ...]` are names that `akdl-jars --list` knows, Maven coordinates or paths of jars for the jobs.
     """
     if isinstance(flinkHome, dict):
         flinkHome, config = None, flinkHome
@@ -244,6 +246,9 @@ def _checked(parallelism: int, config: dict[str, Any] | None) -> tuple[dict[str,
     if isinstance(parallelism, bool) or not isinstance(parallelism, int) or parallelism < 1:
         raise ConfigurationError(f"parallelism: expected a whole number of at least 1, got {parallelism!r}")
     entries = dict(config or {})
+    jars = entries.pop("jars", [])
+    if not isinstance(jars, (list, tuple)) or not all(isinstance(jar, str) for jar in jars):
+        raise ConfigurationError(f"config entry 'jars': expected a list of names, coordinates and paths of jars, got {jars!r}")
     for key, value in entries.items():
         if not isinstance(value, (bool, int, float, str)):
             got = f"{masked_value(key, value)!r} of type {type(value).__name__}"
@@ -251,6 +256,8 @@ def _checked(parallelism: int, config: dict[str, Any] | None) -> tuple[dict[str,
     debug_mode = entries.pop("debug_mode", False)
     if not isinstance(debug_mode, bool):
         raise ConfigurationError(f"config entry 'debug_mode': expected True or False, got {debug_mode!r}")
+    if jars:
+        entries["pipeline.jars"] = ";".join(filter(None, [str(entries.get("pipeline.jars", "")), *jar_urls(jars)]))
     return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in entries.items()}, debug_mode
 
 

@@ -22,7 +22,7 @@ from bridge.folders.shadowing import shadowed_packages
 from bridge.group.addresses import own_host
 from bridge.host.gpus import inventory
 from bridge.host.interpreter import open_interpreter, versions_of
-from operators.errors.missing_jars import CONNECTOR, FORMAT, coordinates, in_folder, lib_folder
+from operators.errors.missing_jars import CONNECTOR, FORMAT, in_folder, lib_folder
 from operators.flink.java import OLDEST, ensure_java, version_of
 from operators.flink.rest import Rest
 from operators.prepare.python_env import find_python
@@ -165,9 +165,9 @@ def jars() -> Iterator[Finding]:
         yield Finding(OK if names else WRONG, title, names or f"none in {folder}", remedy)
     missing = [each for each in _OFTEN_WANTED if each not in found]
     if missing:
-        names = " and ".join(name for _, name in missing)
-        wanted = " and ".join(jar for each in missing for jar in coordinates(*each))
-        yield Finding(NOTE, "Jars", f"without {names}", f"to use them: {wanted}, in {folder} or named by pipeline.jars")
+        wanted = [name for _, name in missing]
+        remedy = f"to use them: akdl-jars {' '.join(wanted)}, and name them in config={{'jars': {wanted}}}"
+        yield Finding(NOTE, "Jars", f"without {' and '.join(wanted)} in {folder}", remedy)
 
 
 def environments() -> Iterator[Finding]:

@@ -17,6 +17,7 @@ ALLOWED = {
         "akdl.masking",
         "akdl.near_names",
         "akdl.folders.owned_folder",
+        "akdl.folders.shared_folder",
         "akdl.process.preflight",
         "akdl.user_code.module",
         "akdl.wire",

@@ -327,7 +327,7 @@ DIFFERENCES: dict[str, tuple[Callable[[Any, pathlib.Path], Any], str]] = {
     "numPSs=1 at parallelism 1": (lambda p, _: _parallelism_one(), "numPSs=1 leaves no room in the parallelism of 1"),
     "ParquetSourceBatchOp(filePath)": (
         lambda p, _: ParquetSourceBatchOp(filePath="/a").setSchemaStr("a INT").getColNames(),
-        "its jar is missing.\nGet org.apache.flink:flink-sql-parquet:",
+        "its jar is missing.\nGet it: akdl-jars parquet",
     ),
     "CsvSinkStreamOp, AkSinkStreamOp": (lambda p, _: _missing("CsvSinkStreamOp", "AkSinkStreamOp"), "not there"),
     "ToTensorBatchOp, VectorToTensorBatchOp, ToVectorBatchOp, TypeConvertBatchOp": (

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 from pyflink.java_gateway import get_gateway
-from pyflink.version import __version__ as flink
 
 from bridge.exceptions import ConfigurationError
 from operators import MLEnv, ParquetSourceBatchOp, resetEnv, useRemoteEnv
-from operators.errors.missing_jars import coordinates, in_folder, lib_folder, missing_jar
+from operators.errors.missing_jars import in_folder, lib_folder, missing_jar
 from tests.operators.flink.test_slots import serving
 
 KAFKA = """An error occurred while calling o44.sqlQuery.
@@ -32,19 +31,20 @@ python-arrow-source
 
 
 def test_the_jar_of_a_connector() -> None:
-    first, maven, place, travels = str(missing_jar(KAFKA)).splitlines()
+    first, command, travels, place = str(missing_jar(KAFKA)).splitlines()
     assert first == "Flink has no connector 'kafka': its jar is missing. Available: blackhole, datagen."
-    assert maven == "Get org.apache.flink:flink-sql-connector-kafka:5.0.0-2.2 from a Maven repository."
-    assert place == f"Put the jar into {lib_folder()}, and into the lib folder of a cluster;"
-    assert "config={'pipeline.jars': 'file:///path/to/flink-sql-connector-kafka-5.0.0-2.2.jar'}" in travels
+    assert command == "Get it: akdl-jars kafka"
+    assert travels == "It travels with jobs: useLocalEnv(2, config={'jars': ['kafka']});"
+    assert place == f"or copy it into {lib_folder()}, and into the lib folder of a cluster."
 
 
-def test_a_format_has_the_version_of_flink() -> None:
+def test_the_jar_of_a_format() -> None:
     text = "Could not find any format factory for identifier 'parquet' in the classpath.\n\tat org.apache"
     told = str(missing_jar(text))
     assert told.startswith("Flink has no format 'parquet': its jar is missing. Available: canal-json, csv, ")
-    assert f"org.apache.flink:flink-sql-parquet:{flink}" in told and f"/flink-sql-parquet-{flink}.jar" in told
-    assert coordinates("format", "nothing") == []
+    assert "akdl-jars parquet\n" in told
+    told = str(missing_jar(KAFKA.replace("'kafka'", "'jdbc'")))
+    assert "no connector 'jdbc': its jar" in told and "akdl-jars jdbc-postgresql\n" in told
 
 
 def test_a_wrong_name() -> None:
@@ -103,6 +103,6 @@ def test_tables_without_their_jar(env: MLEnv) -> None:
     for words, call in calls.items():
         with pytest.raises(ConfigurationError, match=words) as raised:
             call()
-        assert "flink-sql-" in str(raised.value) and len(str(raised.value).splitlines()) == 4
+        assert "akdl-jars " in str(raised.value) and len(str(raised.value).splitlines()) == 4
     with pytest.raises(Exception, match="Object 'nowhere' not found"):  # others are Flink's
         tables.sql_query("SELECT * FROM nowhere")

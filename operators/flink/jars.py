@@ -1,0 +1,163 @@
+"""`akdl-jars NAME...`: jars of connectors and formats from a Maven repository, in a cache of the user."""
+
+from __future__ import annotations
+
+import argparse
+import glob
+import hashlib
+import logging
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from xml.etree import ElementTree
+
+from akdl.folders.shared_folder import locked
+from akdl.masking import masked, shown
+from akdl.near_names import did_you_mean
+from akdl.storage.whole_file import WholeFile
+from bridge.exceptions import ConfigurationError
+from operators.errors.missing_jars import JARS, coordinates, flink_version, lib_folder
+
+logger = logging.getLogger(__name__)
+
+_ANSWER_S = 60.0  # silence of a repository before a download fails
+_COORDINATES = re.compile(r"[\w.-]+(:[\w.-]+){2,4}")
+_PLUGINS = "flink-s3-fs-"  # which Flink loads from folders of plugins alone
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="akdl-jars", description="Get jars of connectors and formats that fit this Flink, and print their paths."
+    )
+    parser.add_argument("jars", metavar="NAME", nargs="*", help=f"{', '.join(JARS)}; or GROUP:ARTIFACT:VERSION")
+    parser.add_argument("--list", action="store_true", help="show the names, and which jars are there")
+    parser.add_argument(
+        "--repository", metavar="URL",
+        help="Maven repository; default: AKDL_MAVEN_REPOSITORY, the mirror in ~/.m2/settings.xml, or Maven Central",
+    )  # fmt: skip
+    options = parser.parse_args(arguments)
+    if not options.list and not options.jars:
+        parser.error("name at least one jar, or give --list")
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    try:
+        lines = [*(paths_of(options.jars, options.repository) if options.jars else ()), *(_listed() if options.list else ())]
+    except ConfigurationError as error:
+        parser.exit(1, f"{error}\n")
+    print("\n".join(lines))
+    return 0
+
+
+def cache_folder() -> str:
+    place = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return os.path.join(place, "akdl", "jars")
+
+
+def jar_urls(jars: Sequence[str]) -> list[str]:
+    """Return the URLs of the jars of an environment, from the cache or the repository."""
+    paths = paths_of(jars)
+    if plugins := [path for path in paths if os.path.basename(path).startswith(_PLUGINS)]:
+        raise ConfigurationError(
+            f"config entry 'jars': Flink loads {os.path.basename(plugins[0])} as a plugin only. Copy it to a folder of its own "
+            f"in the folder `plugins` of Flink, here {os.path.join(os.path.dirname(lib_folder()), 'plugins')}"
+        )
+    return [Path(path).absolute().as_uri() for path in paths]
+
+
+def paths_of(jars: Sequence[str], repository: str | None = None) -> list[str]:
+    """Return the paths of jars, given as names, Maven coordinates and paths; what is missing is fetched.
+
+    Raises:
+        ConfigurationError: A name is unknown, a file is missing, or the repository does not have a jar.
+    """
+    paths = []
+    for jar in jars:
+        if jar.endswith(".jar"):
+            if not os.path.isfile(jar):
+                raise ConfigurationError(f"jars: there is no file {jar}")
+            paths.append(jar)
+        else:
+            paths += [_cached(each, repository) for each in _coordinates_of(jar)]
+    return list(dict.fromkeys(paths))
+
+
+def _coordinates_of(jar: str) -> Sequence[str]:
+    if _COORDINATES.fullmatch(jar):
+        return [jar]
+    if jar not in JARS:
+        raise ConfigurationError(
+            f"jars: unknown name {jar!r}{did_you_mean(jar, JARS)}. Expected {', '.join(JARS)}, coordinates such as "
+            "org.postgresql:postgresql:42.7.7, or the path of a jar"
+        )
+    found = coordinates(jar)
+    if not found:
+        raise ConfigurationError(
+            f"jars: no release of {jar} for Flink {flink_version()} is known, only for Flink {', '.join(JARS[jar])}. If there "
+            "is one now, name its coordinates, GROUP:ARTIFACT:VERSION"
+        )
+    return found
+
+
+def _place(coordinate: str) -> str:
+    """Path of a jar in the cache, which has the layout of a repository."""
+    from maven_artifact import Artifact
+
+    return str(Artifact.parse(coordinate).uri(cache_folder()))
+
+
+def _cached(coordinate: str, repository: str | None) -> str:
+    """Return the path of a jar in the cache, where a download takes its name once it is whole and its checksum is right."""
+    path, folder = _place(coordinate), cache_folder()
+    if not os.path.exists(path):
+        os.makedirs(os.path.dirname(folder), exist_ok=True)
+        with locked(folder):  # other programs wait, and then find it
+            if not os.path.exists(path):
+                _fetch(coordinate, path, repository or _configured())
+    return path
+
+
+def _fetch(coordinate: str, path: str, repository: str | None) -> None:
+    from maven_artifact import Artifact, Requestor, Resolver
+
+    base = (repository or Resolver.default().base).rstrip("/")
+    url = Artifact.parse(coordinate).uri(base)
+    logger.info("fetching %s from %s", coordinate, shown(base))
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    try:
+        checksum, jar = (Requestor().request(each, None, timeout=_ANSWER_S).content for each in (f"{url}.sha1", url))
+        expected, digest = checksum.decode("ascii", "replace").split()[:1], hashlib.sha1(jar).hexdigest()
+        if expected != [digest]:
+            raise OSError(f"its SHA-1 is {digest}, expected {expected}")
+        with WholeFile(path) as file:
+            file.write(jar)
+    except OSError as error:
+        raise ConfigurationError(
+            f"jars: {coordinate} was not fetched from {shown(base)}: {masked(str(error), base)}. To use another repository, "
+            "set AKDL_MAVEN_REPOSITORY or give akdl-jars --repository URL"
+        ) from None
+
+
+def _configured() -> str | None:
+    """The repository of the environment, or the mirror of Maven Central in the user's settings of Maven."""
+    if address := os.environ.get("AKDL_MAVEN_REPOSITORY"):
+        return address
+    with suppress(OSError, ElementTree.ParseError):
+        for mirror in ElementTree.parse(os.path.expanduser("~/.m2/settings.xml")).iterfind(".//{*}mirror"):
+            of = {each.strip() for each in mirror.findtext("{*}mirrorOf", "").split(",")}
+            if of & {"central", "*", "external:*"} and "!central" not in of:
+                return mirror.findtext("{*}url")
+    return None
+
+
+def _listed() -> Iterator[str]:
+    folder = cache_folder()
+    yield f"Flink {flink_version()}, jars in {folder}"
+    mine = set()
+    for name in JARS:
+        for jar in coordinates(name) or [f"no release for this Flink is known, only for {', '.join(JARS[name])}"]:
+            path = _place(jar) if _COORDINATES.fullmatch(jar) else ""
+            mine.add(path)
+            yield f"{name:<15}  {'there' if os.path.exists(path) else '-':<5}  {jar}"
+    others = sorted(set(glob.glob(os.path.join(glob.escape(folder), "**", "*.jar"), recursive=True)) - mine)
+    yield from (f"{'':<15}  there  {os.path.relpath(path, folder)}" for path in others)

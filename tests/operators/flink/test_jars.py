@@ -1,0 +1,163 @@
+"""Jars by name: from a repository of this test, whole or not at all, into a cache of this test."""
+
+from __future__ import annotations
+
+import hashlib
+import pathlib
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from bridge.exceptions import ConfigurationError
+from operators import resetEnv, useLocalEnv
+from operators.errors import missing_jars
+from operators.errors.missing_jars import JARS, coordinates
+from operators.flink import jars
+from operators.flink.env import _checked
+from tests.support.http import Site, served
+
+KAFKA = "/org/apache/flink/flink-sql-connector-kafka/5.0.0-2.2/flink-sql-connector-kafka-5.0.0-2.2.jar"
+CONTENT = b"jar " * 1000
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("XDG_CACHE_HOME", "AKDL_MAVEN_REPOSITORY"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def repository(content: bytes = CONTENT, sha1: str | None = None) -> dict[str, bytes]:
+    return {KAFKA: content, f"{KAFKA}.sha1": (sha1 or hashlib.sha1(content).hexdigest()).encode()}
+
+
+def in_cache(home: pathlib.Path) -> set[str]:
+    return {
+        str(path.relative_to(home / ".cache/akdl/jars")) for path in home.rglob("*") if path.is_file() and path.name != "lock"
+    }
+
+
+def test_a_name_is_fetched_once(home: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with served(files=repository()) as site:
+        assert jars.main(["kafka", "--repository", site.url + "/"]) == 0
+        (path,) = capsys.readouterr().out.split()
+        assert path == f"{home}/.cache/akdl/jars{KAFKA}" and pathlib.Path(path).read_bytes() == CONTENT
+        assert jars.main(["kafka", "kafka", "--repository", site.url]) == 0
+        assert [each[":path"] for each in site.requests] == [f"{KAFKA}.sha1", KAFKA]
+    assert capsys.readouterr().out.split() == [path]  # and once in the output
+    assert jars.main(["--list"]) == 0
+    first, kafka, *others = capsys.readouterr().out.splitlines()
+    assert first == f"Flink {missing_jars.flink_version()}, jars in {home}/.cache/akdl/jars"
+    assert kafka.split() == ["kafka", "there", "org.apache.flink:flink-sql-connector-kafka:5.0.0-2.2"]
+    assert all(line.split()[1] == "-" or "no release for this Flink is known" in line for line in others)
+
+
+@pytest.mark.fault("files", "A jar that arrives damaged, cut or without a checksum is not used")
+@pytest.mark.parametrize(
+    ("site", "reason"),
+    [
+        (Site(files=repository(sha1="0" * 40)), "its SHA-1 is "),
+        (Site(files=repository(), cut_after=1500), "IncompleteRead|its SHA-1 is"),
+        (Site(files=repository(), cut_after=1500, tells_size=False), "its SHA-1 is"),
+        (Site(files=repository(), status={f"{KAFKA}.sha1": 404}), "404 .*jar.sha1"),
+        (Site(files={**repository(), f"{KAFKA}.sha1": b""}), "its SHA-1 is .*, expected \\[\\]"),
+        (Site(files=repository(), status={KAFKA: 500}), "500 .*jar"),
+    ],
+)
+def test_never_half(site: Site, reason: str, home: pathlib.Path) -> None:
+    if site.cut_after:
+        site.files[f"{KAFKA}.sha1"] += b" " * 10  # shorter than the cut
+    settings = {name: value for name, value in vars(site).items() if name not in ("url", "requests")}
+    with served(**settings) as there, pytest.raises(ConfigurationError, match=reason) as raised:
+        jars.paths_of(["kafka"], there.url.replace("http://", "http://me:hunter2@"))
+    assert "kafka:5.0.0-2.2 was not fetched from http://" in str(raised.value) and "hunter2" not in str(raised.value)
+    assert "set AKDL_MAVEN_REPOSITORY" in str(raised.value)
+    assert in_cache(home) == set()
+
+
+def test_programs_at_once_fetch_once(home: pathlib.Path) -> None:
+    with served(files=repository()) as site:
+        threads = [threading.Thread(target=jars.paths_of, args=(["kafka"], site.url)) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(site.requests) == 2
+    assert in_cache(home) == {KAFKA[1:]}
+
+
+SETTINGS = """<settings xmlns="http://maven.apache.org/SETTINGS/1.2.0"><mirrors>
+<mirror><id>a</id><mirrorOf>other</mirrorOf><url>http://other.example</url></mirror>
+<mirror><id>b</id><mirrorOf>*,!central</mirrorOf><url>http://wrong.example</url></mirror>
+<mirror><id>c</id><mirrorOf>{of}</mirrorOf><url>{url}</url></mirror>
+</mirrors></settings>"""
+
+
+@pytest.mark.parametrize("of", ["central", "*", "internal, external:*"])
+def test_the_mirror_of_the_user(of: str, home: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / ".m2").mkdir()
+    with served(files=repository()) as site:
+        (home / ".m2/settings.xml").write_text(SETTINGS.format(of=of, url=site.url))
+        assert jars.paths_of(["kafka"]) == [f"{home}/.cache/akdl/jars{KAFKA}"]
+    monkeypatch.setenv("AKDL_MAVEN_REPOSITORY", "http://first.example")
+    assert jars._configured() == "http://first.example"
+
+
+def test_without_a_mirror(home: pathlib.Path) -> None:
+    assert jars._configured() is None
+    (home / ".m2").mkdir()
+    (home / ".m2/settings.xml").write_text("<settings><mirrors>")
+    assert jars._configured() is None
+
+
+def test_wrong_names(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        jars.main(["kafak"])
+    assert ended.value.code == 1 and "unknown name 'kafak' (did you mean 'kafka'?). Expected kafka, " in capsys.readouterr().err
+    with pytest.raises(ConfigurationError, match="jars: there is no file nowhere.jar"):
+        jars.paths_of(["nowhere.jar"])
+    with pytest.raises(
+        ConfigurationError, match="no release of iceberg for Flink 2.3.* is known, only for Flink 1.20, 2.0, 2.1"
+    ):
+        jars.paths_of(["iceberg"])
+    with pytest.raises(SystemExit):
+        jars.main([])
+
+
+def test_releases_of_flink(monkeypatch: pytest.MonkeyPatch) -> None:
+    def versions(name: str, flink: str) -> list[str]:
+        monkeypatch.setattr(missing_jars, "flink_version", lambda: flink)
+        return [each.rpartition(":")[2] for each in coordinates(name)]
+
+    assert versions("parquet", "2.1.3")[0] == "2.1.3" and versions("upsert-kafka", "2.1.3") == ["4.0.1-2.0"]
+    assert versions("kafka", "2.3.0") == versions("kafka", "2.2.1") == ["5.0.0-2.2"] and versions("kafka", "1.20.5") == []
+    assert versions("jdbc", "1.20.5")[0] == "3.3.0-1.20" and versions("jdbc", "2.3.0")[0] == "4.0.0-2.0"
+    assert versions("iceberg", "2.1.0") == ["1.11.0"] and versions("iceberg", "2.2.0") == [] == versions("nothing", "2.3.0")
+    assert all(len(each.split(":")) == 3 for name in JARS for release in JARS[name].values() for each in release)
+
+
+def test_jars_of_an_environment(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own one.jar").write_bytes(b"")
+    with served(files=repository()) as site:
+        monkeypatch.setenv("AKDL_MAVEN_REPOSITORY", site.url)
+        config = {"jars": ["kafka", str(tmp_path / "own one.jar")], "pipeline.jars": "file:///a.jar"}
+        entries, _ = _checked(1, config)
+    cached = f"file://{tmp_path}/.cache/akdl/jars{KAFKA}"
+    assert entries == {"pipeline.jars": f"file:///a.jar;{cached};file://{tmp_path}/own%20one.jar"}
+    for wrong in ("kafka", [1], {"kafka"}):
+        with pytest.raises(ConfigurationError, match="'jars': expected a list of names, coordinates and paths of jars, got"):
+            useLocalEnv(1, config={"jars": wrong})
+    (tmp_path / "flink-s3-fs-hadoop-2.3.0.jar").write_bytes(b"")
+    with pytest.raises(
+        ConfigurationError, match="Flink loads flink-s3-fs-hadoop-2.3.0.jar as a plugin only. Copy it to .*plugins"
+    ):
+        useLocalEnv(1, config={"jars": [str(tmp_path / "flink-s3-fs-hadoop-2.3.0.jar")]})
+    resetEnv()
+
+
+def test_the_command_is_installed() -> None:
+    done = subprocess.run([pathlib.Path(sys.executable).with_name("akdl-jars"), "--help"], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.startswith("usage: akdl-jars ")
