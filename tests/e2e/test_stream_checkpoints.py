@@ -12,7 +12,7 @@ import pytest
 from pyflink.java_gateway import get_gateway
 
 from operators import TensorFlow2StreamOp, resetEnv, useLocalEnv, useRemoteEnv
-from tests.e2e.streams import SCHEMA, Sink, counting, stream_op
+from tests.e2e.streams import SCHEMA, Sink, counting, stop_with_savepoint, stream_op
 from tests.e2e.test_training_cluster import has_task_process
 from tests.support.flink_cluster import flink_cluster
 from tests.support.leftovers import wait_until
@@ -150,11 +150,8 @@ def test_a_job_goes_on_from_a_savepoint(stream_env: Callable[..., Any], tmp_path
     counting(table_env, ENDLESS, PER_SECOND).link(op)
     client = op.getOutputTable().execute_insert(sink.name).get_job_client()
     wait_until(lambda: started_and_final(sink, pid_file), "rows are final", 60)
-    kind = get_gateway().jvm.org.apache.flink.core.execution.SavepointFormatType.CANONICAL
-    # PyFlink 2.3 itself calls a method that Flink no longer has.
-    savepoint = client._j_job_client.stopWithSavepoint(False, (tmp_path / "savepoints").as_uri(), kind).get()
-    before = sink.counts()
-    assert 0 < len(before) < ENDLESS
+    savepoint = stop_with_savepoint(client, tmp_path / "savepoints")
+    assert 0 < len(sink.counts()) < ENDLESS
     resetEnv()
     table_env = stream_env(**{"execution.state-recovery.path": savepoint})
     rest, (op, _) = Sink(table_env, tmp_path), committing_op(tmp_path, workers)
@@ -162,7 +159,7 @@ def test_a_job_goes_on_from_a_savepoint(stream_env: Callable[..., Any], tmp_path
     client = op.getOutputTable().execute_insert(rest.name).get_job_client()
     wait_until(lambda: {worker for worker, _ in rest.final_rows()} == set(range(workers)), "more rows are final", 120)
     last = max(number for _, number in rest.final_rows())
-    wait_until(lambda: set(before) | set(rest.counts()) >= set(range(last)), "no row is missing", 120)
+    wait_until(lambda: set(sink.counts()) | set(rest.counts()) >= set(range(last)), "no row is missing", 120)
     client.cancel().result()
 
 
@@ -174,8 +171,7 @@ def test_a_changed_program_goes_on_from_a_savepoint(stream_env: Callable[..., An
     counting(table_env, ROWS, PER_SECOND // 2).link(op)
     client = op.getOutputTable().execute_insert(sink.name).get_job_client()
     wait_until(lambda: started_and_final(sink, pid_file), "rows are final", 60)
-    kind = get_gateway().jvm.org.apache.flink.core.execution.SavepointFormatType.CANONICAL
-    savepoint = client._j_job_client.stopWithSavepoint(False, (tmp_path / "savepoints").as_uri(), kind).get()
+    savepoint = stop_with_savepoint(client, tmp_path / "savepoints")
     assert 0 < len(sink.counts()) < ROWS
     resetEnv()
     # More operators on both sides: Flink's own names count all operators, and so the state of the former sink is not found.
