@@ -117,6 +117,5 @@ def elsewhere() -> closing[Elsewhere]:
 
 
 def waited_for(function: Callable[[], _Result]) -> _Result:
-    """Call a function that may take long and react to interrupts meanwhile; see `Elsewhere.wait_for`."""
     with elsewhere() as thread:
         return thread.wait_for(function)

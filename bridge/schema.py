@@ -18,8 +18,6 @@ _ENCLOSED = re.compile(r"'[^']*'|\(.*\)|`[^`]*`", re.DOTALL)
 
 @dataclass(frozen=True)
 class Column:
-    """A named column."""
-
     name: str
     type: ColumnType
 

@@ -48,8 +48,6 @@ class Certificate:
 
 @dataclass(frozen=True)
 class GroupSettings:
-    """The settings of one operator's group of TensorFlow processes."""
-
     operator: str
     kind: str
     num_workers: int

@@ -33,8 +33,6 @@ _DOUBLE_BYTES = 8
 
 
 class ColumnDecoder:
-    """Decoder of messages of rows."""
-
     def __init__(self, schema: Schema, source: str = "the script") -> None:
         self.arrow_schema = arrow_schema(schema)
         """The names and types of the arrays."""
@@ -212,7 +210,6 @@ def _refuse_lengths(values: Values, bad: NDArray[np.bool_]) -> None:
 
 
 def _spread(values: Values) -> Values:
-    """Values of bytes as numbers, with a place for each null."""
     numbers = np.zeros(values.count)
     numbers[values.lengths == _DOUBLE_BYTES] = np.frombuffer(values.data, "<f8")
     return Values(FLOAT64, values.count, numbers.tobytes(), bits=values.bits)

@@ -50,7 +50,6 @@ def _buffers(column: Column, cells: pa.Array) -> ColumnBuffers:
 
 
 def _cast(values: pa.Array, kind: Kind) -> pa.Array:
-    """Values in the form of the message."""
     if kind is Kind.DECIMAL:
         return plain_text(values)
     if kind is Kind.TIME:
@@ -111,7 +110,6 @@ def _from_zero(lengths: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 def _bits(bits: Any, start: int, count: int) -> Any:
-    """Copy `count` bits from bit `start` of a buffer."""
     if start % 8 == 0 and count % 8 == 0:
         return _part(bits, start // 8, count // 8)
     held = np.frombuffer(bits, np.uint8, -(-(start + count) // 8) - start // 8, start // 8)

@@ -13,8 +13,6 @@ from akdl.wire.exchange_pb2 import ValueType
 
 
 class Forms(NamedTuple):
-    """Forms of one kind of cell, or of element of an ARRAY."""
-
     arrow: Callable[[ColumnType], pa.DataType]
     accepted: frozenset[ValueType]
     expected: str

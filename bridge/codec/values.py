@@ -56,7 +56,6 @@ class Values:
         return pa.Array.from_buffers(pa.binary(), self.count, buffers)
 
     def array(self, arrow_type: pa.DataType, data: Any) -> pa.Array:
-        """Array with this buffer of values, null where the values are."""
         return pa.Array.from_buffers(arrow_type, self.count, [self.validity, pa.py_buffer(data)])
 
     def refuse_where(self, bad: NDArray[np.bool_], expected: str, got: Callable[[int], str]) -> None:

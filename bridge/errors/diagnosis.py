@@ -15,8 +15,6 @@ ECHO_S = 5.0
 
 @dataclass(frozen=True)
 class Situation:
-    """A member at one moment."""
-
     index: int
     age_s: float
     is_connected: bool
@@ -31,8 +29,6 @@ class Situation:
 
 @dataclass(frozen=True)
 class Fault:
-    """The reason why a member cannot go on."""
-
     what: str
     is_standstill: bool = False
 

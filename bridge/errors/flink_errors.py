@@ -66,7 +66,6 @@ _ADVICE = [
 
 
 def readable(error: Exception) -> Exception:
-    """Return the exception to show for a failed job; an error of our own is returned unchanged."""
     if isinstance(error, BridgeError):
         return error
     text = str(error)

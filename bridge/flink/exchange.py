@@ -93,7 +93,6 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         raise BridgeError(f"{self._settings.operator}: a watermark arrived from an input without watermarks")
 
     def _add_address(self, index: int, address: Address) -> None:
-        """Record the address of a member; the script starts when all addresses are there."""
         self._addresses[index] = address
         if index == self._index:
             hold(self._group, index, self._attempt, address)

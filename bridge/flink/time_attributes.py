@@ -17,7 +17,6 @@ _MARK = re.compile(rf"\*({ROWTIME}|{PROCTIME})\*")
 
 
 def time_attributes(table: Table) -> dict[str, str]:
-    """`ROWTIME` or `PROCTIME` for each column that is a time attribute."""
     found = {}
     schema = table._j_table.getResolvedSchema()
     if _MARK.search(schema.toString()) is None:

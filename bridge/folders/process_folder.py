@@ -129,7 +129,6 @@ def release(groups: Collection[str]) -> None:
 
 
 def note_process(folder: str, pid: int) -> None:
-    """Record which process serves the model in a folder, for the tasks that find it there."""
     with contextlib.suppress(psutil.Error):  # it has ended at once, which is reported elsewhere
         started = psutil.Process(pid).create_time()
         with open(os.path.join(folder, _PROCESS_FILE), "w", encoding="ascii") as file:

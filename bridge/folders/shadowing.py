@@ -24,7 +24,6 @@ def shadowed_packages(entry: str) -> dict[str, str]:
 
 
 def refuse_shadowing(option: str, entries: str) -> None:
-    """Refuse files that travel with a job and would shadow our packages in Flink's Python workers."""
     for entry in filter(None, entries.split(",")):
         for package, path in shadowed_packages(entry).items():
             raise ConfigurationError(

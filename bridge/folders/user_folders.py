@@ -28,7 +28,6 @@ def environments_path() -> str:
 
 
 def private_folder(folder: str, purpose: str) -> str:
-    """A folder, made if need be, that belongs to this user alone; else ConfigurationError."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(folder, 0o700)
     if not is_private_folder(folder):

@@ -54,7 +54,6 @@ class WorkFolder:
             raise
 
     def remove(self) -> None:
-        """Delete the folder and all in it. Safe to call twice."""
         if self.path:
             shutil.rmtree(self.path, ignore_errors=True)
         fds, self.fds = self.fds, ()

@@ -64,7 +64,6 @@ class ChunkLog:
             self._changed.notify_all()
 
     def _wait_for_more(self, place: int, is_wanted: Callable[[], bool]) -> bool:
-        """Wait for a message at this place; return False when no more will be appended."""
         with self._changed:
             while self._size <= place:
                 if self._is_closed or self._is_complete or not is_wanted():

@@ -60,7 +60,6 @@ class Membership:
         self._answered = 0.0
 
     def join(self, addresses: Sequence[Address], chunk_log: ChunkLog | None = None) -> None:
-        """Begin to report; member 0 also starts the server."""
         with self._changed:
             self._known.hosts = [address.host for address in addresses]
         if len(addresses) == 1:
@@ -80,7 +79,6 @@ class Membership:
         self._thread.start()
 
     def leave(self) -> None:
-        """Send a last report and close the channel. Safe to call twice."""
         if self._channel is not None and self._thread is not None and not self._stopped.is_set():
             self._stopped.set()
             self._thread.join(_LAST_ANSWER_S)

@@ -15,8 +15,6 @@ _PHASES = {STARTING: "its process has not connected", ENDED: "ended", FAILED: "f
 
 
 class KnownStates:
-    """The last known states of all members."""
-
     def __init__(self, settings: GroupSettings) -> None:
         self._settings = settings
         self._states: dict[int, MemberState] = {}
@@ -40,7 +38,6 @@ class KnownStates:
         return all(self._phase(index) == ENDED for index in members)
 
     def returned(self, index: int) -> list[str]:
-        """Return names and hosts of the workers, except `index`, whose scripts have succeeded."""
         return [self._name(other) for other in self._settings.deciding if other != index and self._phase(other) == ENDED]
 
     def wishes(self, index: int) -> Wishes:

@@ -188,7 +188,6 @@ def _guard(folder: str) -> Iterator[None]:
 
 
 def _try(count: int, inventory: Sequence[str], folder: str) -> Lease | None:
-    """Lease the first free ones; return None, with nothing leased, when there are too few."""
     locked: dict[str, int] = {}
     with contextlib.ExitStack() as closing:
         for device in inventory:

@@ -84,7 +84,6 @@ def means_tensorflow_1(operator: str) -> bool:
 
 
 def interpreter_in(folder: str) -> str | None:
-    """Interpreter of an environment in a folder, or in its only subfolder; None if there is none."""
     names = os.listdir(folder)
     for place in [folder, *(os.path.join(folder, name) for name in names if len(names) == 1)]:
         python = os.path.join(place, "bin", "python")
@@ -128,7 +127,6 @@ def _shares(lock: int, archive: PythonArchive, folder: str) -> bool:
 
 
 def _unpack(archive: PythonArchive, folder: str) -> None:
-    """Fill the folder, with its lock held alone."""
     started = time.monotonic()
     try:
         shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed

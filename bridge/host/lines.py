@@ -13,8 +13,6 @@ _MOVES = re.compile(r"(\n|\r\n|\r|\x08+)")
 
 
 class Lines:
-    """Splits the output of a process into lines."""
-
     def __init__(self, now: float) -> None:
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._line = ""

@@ -85,7 +85,6 @@ class ChildProcess:
 
     @property
     def pid(self) -> int:
-        """The child's process id, which is its group's too."""
         return self._process.pid
 
     @property
@@ -99,12 +98,10 @@ class ChildProcess:
 
     @property
     def cpu_s(self) -> float:
-        """CPU time in seconds of the process and of its living children; 0 when it has ended."""
         return self._sum(lambda process: sum(process.cpu_times()[:4]))
 
     @property
     def memory_bytes(self) -> int:
-        """Resident memory of the process and of its children; 0 when it has ended."""
         return int(self._sum(lambda process: process.memory_info().rss))
 
     def _sum(self, number: Callable[[psutil.Process], float]) -> float:
@@ -133,7 +130,6 @@ class ChildProcess:
             return file.read(STACKS_LIMIT)
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until it has exited; False when it still runs after `timeout_s` seconds."""
         return self._exited.wait(timeout_s)
 
     def stop(self, patience_s: float) -> None:

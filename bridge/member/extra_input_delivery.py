@@ -144,7 +144,6 @@ class ExtraInputs:
                 self._changed.notify_all()
 
     def _take_some(self, take: Take) -> bool:
-        """Fetch chunks until the connection is lost; return True when nothing is left to fetch."""
         with self._changed:
             if self._stopped.is_set():
                 return True
@@ -159,7 +158,6 @@ class ExtraInputs:
         return False
 
     def _pass_on(self, chunk: Chunk) -> bool:
-        """Pass a chunk to the session when it has room; return True when more chunks are needed."""
         if chunk.HasField("end"):
             if (chunk.end.rows, chunk.end.checksum) != (self._rows, self._checksum):
                 raise EOFError(

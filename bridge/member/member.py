@@ -67,7 +67,6 @@ class Member:
             raise
 
     def set_cluster(self, addresses: Sequence[Address]) -> None:
-        """Send TF_CONFIG to the process, so that `main` starts, and join the group."""
         config = tf_config(self._index, self._settings.num_workers, [address.tensorflow for address in addresses])
         cluster = self._extra.settle(addresses, config)
         with self._changed:

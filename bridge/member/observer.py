@@ -96,7 +96,6 @@ class Observer:
             self._write(now)
 
     def log_report(self, is_last: bool = False) -> None:
-        """Log a new report of the script as a JSON object, at most every few seconds."""
         now, report = time.monotonic(), self._session.progress.report
         if report.number <= self._reported or not (is_last or now >= self._report_due):
             return

@@ -35,8 +35,6 @@ _LOG_FILES = 10  # Flink's default
 
 
 class ScriptProcess:
-    """The process, which `start` starts and `close` ends."""
-
     def __init__(self, settings: GroupSettings, group: str, index: int, attempt: int, changed: threading.Condition) -> None:
         self._settings = settings
         self._index = index

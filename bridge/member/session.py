@@ -184,7 +184,6 @@ class Session:
         return has_room
 
     def offer(self, rows: int, columns: bytes, extra_input: int = 0) -> None:
-        """Queue a chunk of rows for the script; `extra_input` is 0 for the rows to work on."""
         if self.has_ended_input:
             raise ProtocolError(f"{rows} rows arrived after the end of input and would be lost")
         counted = 0 if extra_input else rows

@@ -23,8 +23,6 @@ _LARGEST = 2**63  # of counts, bytes and seconds
 
 @dataclass(frozen=True)
 class MemberStatus:
-    """The status of a member or of a predictor's task at one moment."""
-
     group: str
     index: int
     label: str

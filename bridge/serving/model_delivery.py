@@ -187,8 +187,6 @@ class Collect(KeyedProcessFunction):  # type: ignore[misc]
 
 
 class KeptRows:
-    """Rows of models in Flink's state, by their place in the stream."""
-
     def __init__(self, state: Any) -> None:
         self._state = state
         self._places: set[int] = set()
@@ -215,8 +213,6 @@ class KeptRows:
 
 
 class Deliver(KeyedProcessFunction):  # type: ignore[misc]
-    """Hands each new model to the model process of this host."""
-
     def __init__(self, settings: PredictionSettings) -> None:
         self._settings = settings
 
@@ -236,7 +232,6 @@ class Deliver(KeyedProcessFunction):  # type: ignore[misc]
             self._process.close()
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[Row]:
-        """Take a piece; with the last one the model replaces the earlier one."""
         name, number, last, piece = value
         if number == 1:
             self._drop_file()

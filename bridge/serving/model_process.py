@@ -97,7 +97,6 @@ class ModelProcess:
 
     @property
     def folder(self) -> str:
-        """A folder that the tasks on this host share with the process, and that is removed with it."""
         return self._folder.path
 
     def replace(self, model: str, name: str) -> None:
@@ -222,7 +221,6 @@ class ModelProcess:
         return [(TOKEN, self._settings.token)]
 
     def _method(self, name: str, request: Any, answer: Any) -> Any:
-        """Stub of a call of the server; the request is bytes where no type is given."""
         serialize = None if request is None else request.SerializeToString
         assert self._channel is not None
         return self._channel.unary_unary(
@@ -235,7 +233,6 @@ class ModelProcess:
 
     @property
     def _has_exited(self) -> bool:
-        """True if this task has started the process and it has ended."""
         return self._process is not None and self._process.poll() is not None
 
     def _lost(self, error: grpc.RpcError) -> str:

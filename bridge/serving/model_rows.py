@@ -99,7 +99,6 @@ class Model:
             raise DamagedModel(f"{self.name} is damaged: model_id {number} has {_shown(text)} ({error})") from None
 
     def _is_zip_file(self) -> bool:
-        """True if the pieces form a zip file from its beginning to its end."""
         last = len(self.sizes) - 1
         if 0 not in self.sizes or last < 1 or max(self.sizes) != last:
             return False

@@ -53,7 +53,6 @@ def token_from_the_start() -> Iterator[None]:
 
 
 def _launch(launch: Any, text: str, token: str, variables: dict[str, str], arguments: list[str]) -> Any:
-    """Start the JVM with our main class in place of PyFlink's, which is `arguments[1]`."""
     _, _, *others = arguments
     process = launch(variables, ["-c", "org.codehaus.janino.SimpleCompiler", *others, text, _MAIN])
     with contextlib.suppress(BrokenPipeError):  # PyFlink reports why the JVM has ended

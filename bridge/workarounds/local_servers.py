@@ -122,7 +122,6 @@ def _stop_earlier_servers() -> None:
 
 
 def _ask_for_token() -> None:
-    """Let Beam's servers in the JVM ask for a token, and Beam's workers in this program send it."""
     import grpc
     from apache_beam.runners.worker.channel_factory import GRPCChannelFactory
     from apache_beam.runners.worker.worker_id_interceptor import WorkerIdInterceptor, _ClientCallDetails

@@ -46,8 +46,6 @@ def instead_of(name: str) -> str:
 
 
 class WithHints:
-    """Base of classes whose AttributeErrors contain a hint."""
-
     if not TYPE_CHECKING:  # type checkers would accept any attribute
 
         def __getattr__(self, name: str) -> Any:

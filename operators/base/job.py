@@ -93,7 +93,6 @@ def schema_of(where: str, table: Table) -> Schema:
 
 
 def session_zone(name: str | None, table_env: StreamTableEnvironment) -> tzinfo:
-    """Look up a time zone, by default that of the session."""
     return zone_of(name or table_env.get_config().get_local_timezone())
 
 

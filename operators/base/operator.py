@@ -121,7 +121,6 @@ class Operator(Rendered, Generic[_Family]):
             return self.getOutputTable().execute_insert(table)
 
     def _job_name(self, *into: str) -> str | None:
-        """Name of a job of this table: its scripts and the Flink tables that it writes, if any."""
         scripts = ", ".join(dict.fromkeys(each.name for each in self._shown.values()))
         return f"{scripts or 'insert'} into {', '.join(dict.fromkeys(into))}" if into else scripts or None
 

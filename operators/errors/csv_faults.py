@@ -39,7 +39,6 @@ _read: list[CsvFiles] = []
 
 
 def remember(files: CsvFiles) -> None:
-    """Register files to search when a job of this program fails to read a cell."""
     if files not in _read:
         _read.append(files)
 

@@ -116,7 +116,6 @@ def _check_cluster(rest: Rest, need: Need, wait_s: float, only_total: bool) -> N
 
 
 def _grows(rest: Rest) -> bool:
-    """True where the cluster starts TaskManagers on demand."""
     keys = [str(entry["key"]) for entry in rest.get("/jobmanager/config")]
     return any(key == "kubernetes.cluster-id" or key.startswith("yarn.") for key in keys)
 

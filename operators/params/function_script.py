@@ -62,8 +62,6 @@ def script_of(function: Any) -> FunctionScript:
 
 
 class _Parts:
-    """Parts of a script, gathered from the names that its functions use."""
-
     def __init__(self, function: str, start: FunctionType) -> None:
         self._function = function
         self._module = start.__module__

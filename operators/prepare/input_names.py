@@ -24,7 +24,6 @@ def warn_of_names(operator: str, columns: Sequence[str]) -> None:
 
 
 def odd_names(columns: Sequence[str]) -> dict[str, str]:
-    """Columns that cannot be inputs of a SavedModel, each with the reason."""
     found: dict[str, str] = {}
     plain: dict[str, str] = {}
     for name in columns:

@@ -34,7 +34,6 @@ def packed_rows(rows: Iterable[tuple[Any, Any]], model_dir: str | None = None) -
 
 
 def packed_model(address: str) -> str:
-    """Pack a SavedModel, a folder or an archive at any address, as a file that travels with jobs."""
     place = tempfile.mkdtemp(dir=program_folder())
     try:
         path = fetch(address, place)

@@ -88,7 +88,6 @@ class _Loader:
         self._fetched: dict[str, str] = {}
 
     def load(self, parameter: str, named: str) -> Iterator[_Source]:
-        """Yield the files of an address: one file, or all in a folder or archive."""
         file = pathlib.Path(self._fetch(parameter, named))
         if file.is_dir():
             for path in _below(file):

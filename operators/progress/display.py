@@ -48,8 +48,6 @@ def shown(
 
 
 class StatusPoller:
-    """Polls the members of some operators until it is stopped."""
-
     def __init__(
         self,
         operators: Mapping[str, Shown],
