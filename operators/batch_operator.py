@@ -124,16 +124,7 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
         return self
 
     def insertInto(self: _Op, table: str) -> _Op:
-        """Insert all rows into a Flink table and wait for the job; Ctrl-C cancels it.
-
-        Deferred results are computed by the same job.
-
-        Args:
-            table: Name of the table, with catalog and database unless they are the current ones.
-
-        Raises:
-            BridgeError: The table does not exist, its columns differ, or the job failed.
-        """
+        """Insert all rows into a Flink table, in one job with deferred results, see `StreamOperator.insertInto`."""
         if BatchOperator._deferred:
             self._defer(None, table)
             BatchOperator.execute()
@@ -253,8 +244,6 @@ def _run_deferred(deferred: Sequence[Deferred], name: str | None) -> None:
 
 
 class _FrameReceiver:
-    """Collects the rows in a DataFrame and calls functions with it."""
-
     def __init__(self, table: Table, callbacks: Sequence[Callable[[pd.DataFrame], Any]]) -> None:
         self._table = table
         self._callbacks = callbacks

@@ -20,14 +20,7 @@ def udf(f: Any = None, input_types: Any = None, result_type: Any = None, **optio
 
 
 def udtf(f: Any = None, input_types: Any = None, result_types: Any = None, **options: Any) -> Any:
-    """Wrap a generator of rows for SQL and `op.udtf`, like `pyflink.table.udf.udtf`; also a decorator.
-
-    Args:
-        f: The function, or an object with `eval`.
-        input_types: Ignored: the types of the columns are used.
-        result_types: Types of the yielded columns.
-        options: See PyFlink.
-    """
+    """Wrap a generator of rows for SQL and `op.udtf`; `result_types` are the types of the yielded columns, see `udf`."""
     from pyflink.table.udf import udtf as flink_udtf
 
     return flink_udtf(_callable(f), None, result_types, **options)

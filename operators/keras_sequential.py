@@ -124,10 +124,7 @@ class KerasSequentialClassifierTrainBatchOp(_KerasTrainBatchOp):
 
 
 class KerasSequentialRegressorTrainBatchOp(_KerasTrainBatchOp):
-    """Trains a model of Keras layers that predicts a number; the result is its model table.
-
-    Features and errors are the same as in `KerasSequentialClassifierTrainBatchOp`. Labels are numbers.
-    """
+    """Trains a model of Keras layers that predicts a number, see `KerasSequentialClassifierTrainBatchOp`."""
 
     _label_kinds = frozenset(_NUMBERS)
     _with_labels = False
@@ -201,9 +198,7 @@ class KerasSequentialRegressorPredictBatchOp(KerasPrediction, KerasPredictParams
 
 
 class KerasSequentialClassifierPredictStreamOp(KerasPrediction, KerasPredictStreamParams, TableModelPredictStreamOp):
-    """Predicts labels of a stream with the model table of a classifier.
-
-    Errors are the same as in `KerasSequentialClassifierPredictBatchOp`.
+    """Predicts labels of a stream with a model table, see `KerasSequentialClassifierPredictBatchOp` for errors.
 
     Example:
         predict = KerasSequentialClassifierPredictStreamOp(model, predictionCol="label")
@@ -236,14 +231,11 @@ class KerasSequentialRegressionModel(_KerasModel):
 
 
 class KerasSequentialClassifier(KerasTrainerParams, Trainer[KerasSequentialClassificationModel]):
-    """Trains a classifier and predicts with the model.
+    """Trains a classifier and predicts with the model. `fit` raises errors before anything is trained.
 
     Example:
         stage = KerasSequentialClassifier(tensorCol="x", labelCol="label", layers=["Dense(8)"], predictionCol="predicted")
         predicted = stage.fit(data).transform(data)
-
-    Raises:
-        ConfigurationError: A parameter is wrong; raised by `fit`, before anything is trained.
     """
 
     _operator = KerasSequentialClassifierTrainBatchOp

@@ -78,11 +78,7 @@ class LocalPredictor(WithHints):
         return schema_text(self.getOutputColNames(), self.getOutputColTypes())
 
     def map(self, row: Sequence[Any]) -> tuple[Any, ...]:
-        """Predict one row, with values in the order of the input columns.
-
-        Raises:
-            akdl.serving.prediction_errors.RowsError: The row cannot be predicted.
-        """
+        """Predict one row, with values in the order of the input columns; RowsError if it cannot be predicted."""
         return self.map_batch([row])[0]
 
     def predict(self, values: Sequence[Any] | np.ndarray[Any, Any]) -> list[Any]:

@@ -46,11 +46,7 @@ class _Predictor(WithParams):
         raise NotImplementedError
 
     def collectLocalPredictor(self, inputSchemaStr: str) -> LocalPredictor:
-        """Return a predictor for this program. The job that trains the model runs now, unless it has run already.
-
-        Args:
-            inputSchemaStr: Columns of the rows to predict: "name type, name type".
-        """
+        """Return a predictor for this program, see `PipelineModel.collectLocalPredictor`."""
         return PipelineModel(self).collectLocalPredictor(inputSchemaStr)
 
     def _model_file(self) -> str:
@@ -74,11 +70,7 @@ class TableModelPredictor(_Predictor):
         return self
 
     def getModelData(self) -> BatchOperator:
-        """Return the operator whose table contains the model.
-
-        Raises:
-            ConfigurationError: The model is from a file.
-        """
+        """Return the operator whose table contains the model; ConfigurationError if it is from a file."""
         if self._model is None:
             raise ConfigurationError(
                 f"{type(self).__name__}.getModelData: the model is from a file, not from a table: use save() to write it"
@@ -177,12 +169,11 @@ class TFTableModelTrainer(TrainerParams, Trainer[TFTableModelPredictor]):
 class TF2TableModelTrainer(TrainerParams, Trainer[TFTableModelPredictor]):
     """Trains with a TensorFlow 2 script, like `TF2TableModelTrainBatchOp`, and predicts with the model.
 
+    `fit` raises errors about parameters, before anything is trained.
+
     Example:
         trainer = TF2TableModelTrainer(mainScriptFile="train.py", outputSchemaStr="logits DOUBLE", inferSelectedCols=["x0"])
         predicted = trainer.fit(data).transform(data)
-
-    Raises:
-        ConfigurationError: A parameter is wrong; raised by `fit`, before anything is trained.
     """
 
     _operator = TF2TableModelTrainBatchOp
@@ -315,7 +306,7 @@ class PipelineModel(_Stages[_Predictor]):
         return model
 
     def collectLocalPredictor(self, inputSchemaStr: str) -> LocalPredictor:
-        """Return a predictor for this program, see `LocalPredictor`.
+        """Return a predictor for rows in this program, see `LocalPredictor`. Jobs that train the models run now, once.
 
         Args:
             inputSchemaStr: Columns of the rows to predict: "name type, name type".

@@ -195,16 +195,12 @@ class TFTableModelPredictBatchOp(PredictParams, TableModelPredictBatchOp):
 class TFSavedModelPredictBatchOp(SavedModelPredictParams, PredictOp, BatchOperator):
     """Predicts with a SavedModel: a folder, or a zip or tar file, at any address.
 
-    A model that this program can read is shipped with the job; other paths refer to the hosts. Rows, shapes and dtypes are
-    the same as in `TFTableModelPredictBatchOp`.
+    A model that this program can read is shipped with the job; other paths refer to the hosts. Rows, shapes, dtypes and errors
+    are the same as in `TFTableModelPredictBatchOp`.
 
     Example:
         predict = TFSavedModelPredictBatchOp(modelPath="model.zip", outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"])
         predictions = data.link(predict)
-
-    Raises:
-        ConfigurationError: A parameter is wrong, or `modelPath` cannot be read.
-        RowError: A row cannot be predicted and `errorCol` is not set; raised by the call that runs the job.
     """
 
     def linkFrom(self, *ops: BatchOperator) -> BatchOperator:

@@ -64,8 +64,8 @@ class TableModelPredictStreamOp(_PredictStreamOp):
 class TFTableModelPredictStreamOp(PredictStreamParams, TableModelPredictStreamOp):
     """Predicts a stream with a model table.
 
-    The job that computes the model runs when this operator is linked, once for all operators that use the model. Rows, shapes
-    and dtypes are the same as in `TFTableModelPredictBatchOp`. A row waits at most `chunkWait` seconds for its batch.
+    The job that computes the model runs when this operator is linked, once for all operators that use the model. Rows, shapes,
+    dtypes and errors are the same as in `TFTableModelPredictBatchOp`. A row waits at most `chunkWait` seconds for its batch.
 
     Args:
         model: The operator whose table holds the model.
@@ -74,26 +74,18 @@ class TFTableModelPredictStreamOp(PredictStreamParams, TableModelPredictStreamOp
     Example:
         predict = TFTableModelPredictStreamOp(model, outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"])
         predictions = stream.link(predict)
-
-    Raises:
-        ConfigurationError: A parameter is wrong, or the table of `model` is not a model table.
-        RowError: A row cannot be predicted and `errorCol` is not set; raised by the call that runs the job.
     """
 
 
 class TFSavedModelPredictStreamOp(SavedModelPredictStreamParams, _PredictStreamOp):
     """Predicts a stream with a SavedModel: a folder, or a zip or tar file, at any address.
 
-    Rows, shapes and dtypes are the same as in `TFTableModelPredictBatchOp`. With `modelStreamFilePath` or a second input, newer
-    models replace the model while the job runs.
+    Rows, shapes, dtypes and errors are the same as in `TFTableModelPredictBatchOp`. With `modelStreamFilePath` or a second
+    input, newer models replace the model while the job runs.
 
     Example:
         predict = TFSavedModelPredictStreamOp(modelPath="model.zip", outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"])
         predictions = stream.link(predict)
-
-    Raises:
-        ConfigurationError: A parameter is wrong, or `modelPath` cannot be read.
-        RowError: A row cannot be predicted and `errorCol` is not set; raised by the call that runs the job.
     """
 
     def linkFrom(self, *ops: StreamOperator) -> StreamOperator:

@@ -179,15 +179,12 @@ class TF2TableModelTrainBatchOp(TrainParams, _ScriptBatchOp):
 
     The script defines `main(task_config)`, as for `TensorFlow2BatchOp`. The chief exports the model to
     `task_config.saved_model_dir`, or one folder below; akdl loads it once in a new process to check it. The table has the
-    columns `model_id BIGINT, model_info STRING`.
+    columns `model_id BIGINT, model_info STRING`. Errors are the same as in `TensorFlow2BatchOp`; an export without a model is a
+    TaskError.
 
     Example:
         train = TF2TableModelTrainBatchOp(userFiles=["train.py"], mainScriptFile="train.py", numWorkers=1, numPSs=0)
         model = BatchOperator.fromTable(table).link(train)
-
-    Raises:
-        ConfigurationError: A parameter is missing or wrong, a file does not exist, or the script has no `main`.
-        TaskError: The script failed or exported no model; raised by the call that runs the job.
     """
 
     _kind = "train"
@@ -218,21 +215,17 @@ class TensorFlowStreamOp(StreamParams, _ScriptStreamOp):
 class TensorFlow2StreamOp(StreamParams, _ScriptStreamOp):
     """Runs a TensorFlow 2 script on a stream; the result is a stream of the rows that it writes.
 
-    The script defines `main(task_config)`, which runs as long as the stream. `task_config.tf_context.batches(n)` yields
-    dicts from column name to a tensor of shape [n]. A batch is yielded when it is full, so choose a small n if rows are
-    rare. `dataset_fn()` returns the rows as a dataset of serialized Examples. `output_writer.write_batch` sends rows
-    downstream, one array of shape [rows] per column of `outputSchemaStr`. The default of `pythonEnv` is the environment
-    variable TF231_PYTHON_ENV_PATH.
+    The script defines `main(task_config)`, which runs as long as the stream. `task_config.tf_context.batches(n)` yields dicts
+    from column name to a tensor of shape [n]. A batch is yielded when it is full, so choose a small n if rows are rare.
+    `dataset_fn()` returns the rows as a dataset of serialized Examples. `output_writer.write_batch` sends rows downstream, one
+    array of shape [rows] per column of `outputSchemaStr`. The default of `pythonEnv` is the environment variable
+    TF231_PYTHON_ENV_PATH. Errors are the same as in `TensorFlow2BatchOp`; `wait()` of a job's handle raises them too.
 
     Example:
         op = TensorFlow2StreamOp(userFiles=["score.py"], mainScriptFile="score.py", outputSchemaStr="id BIGINT, score FLOAT",
                                  numWorkers=1, numPSs=0)
         stream.link(op).print()
         StreamOperator.execute()
-
-    Raises:
-        ConfigurationError: A parameter is missing or wrong, a file does not exist, or the script has no `main`.
-        TaskError: The script failed; raised by the call that runs the job, or by `wait()` of its handle.
     """
 
     _env_variable = "TF231_PYTHON_ENV_PATH"

@@ -153,11 +153,7 @@ class StreamJob:
             raise
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait for the end of the job, at most `timeout_s` seconds; return True if it has ended.
-
-        Raises:
-            BridgeError: The job failed.
-        """
+        """Wait for the end of the job, at most `timeout_s` seconds; True if it has ended. A failure is a BridgeError."""
         ends = math.inf if timeout_s is None else time.monotonic() + timeout_s
         while not self._ended.is_set() and time.monotonic() < ends:
             self._ended.wait(_CTRL_C_S)  # in slices, so that Ctrl-C interrupts it
@@ -205,7 +201,6 @@ def _started(combined: StreamOperator, name: str | None) -> TableResult:
 
 @planning()
 def _combined(ops: Sequence[StreamOperator]) -> StreamOperator:
-    """Combine streams into one job: rows of (index of the stream, cells as texts)."""
     table_env = environment_of(ops[0].getOutputTable())
     queries = []
     for number, op in enumerate(ops):

@@ -16,22 +16,7 @@ import zlib
 from collections import deque
 from typing import NamedTuple
 
-from akdl.wire import (
-    ENDED,
-    FAILED,
-    RUNNING,
-    STARTING,
-    Chunk,
-    Cluster,
-    EndOfInput,
-    Failure,
-    Hello,
-    Outcome,
-    Output,
-    Phase,
-    Progress,
-    Rows,
-)
+from akdl import wire
 from akdl.wire.serialized import serialized_chunk
 from akdl.wire.service import PROTOCOL
 
@@ -63,13 +48,13 @@ class _Waiting(NamedTuple):
 class WrittenRows:
     """Rows that a script wrote, on their way to Flink; `take` hands them over, as a row may take hundreds of megabytes."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: wire.Output) -> None:
         self.count = output.rows.rows
         self.committed = output.committed
         self.passed = output.passed
-        self._rows: Rows | None = output.rows
+        self._rows: wire.Rows | None = output.rows
 
-    def take(self) -> Rows:
+    def take(self) -> wire.Rows:
         rows, self._rows = self._rows, None
         assert rows is not None, "rows are handed over once"
         return rows
@@ -86,10 +71,10 @@ class Session:
         self.stage_reached = Stage.STARTING  # the last one before FAILED
         self.reason = ""  # one line on why it has FAILED
         self.wants_shares = False  # the script has requested the files of all workers
-        self.hello: Hello | None = None
-        self.cluster: Cluster | None = None
-        self.outcome: Outcome | None = None
-        self.progress = Progress()
+        self.hello: wire.Hello | None = None
+        self.cluster: wire.Cluster | None = None
+        self.outcome: wire.Outcome | None = None
+        self.progress = wire.Progress()
         self.rows_arrived = 0  # from Flink; some may be held back to make shares equal
         self.has_all_rows = False  # Flink has sent the last row
         self.rows_in = 0
@@ -107,7 +92,7 @@ class Session:
 
     # The side of the TensorFlow process.
 
-    def connect(self, hello: Hello) -> None:
+    def connect(self, hello: wire.Hello) -> None:
         if hello.protocol != PROTOCOL:
             raise ProtocolError(
                 f"expected a process with protocol {PROTOCOL} of Flink's worker, got process {hello.pid} with protocol "
@@ -122,8 +107,8 @@ class Session:
         self._advance()
 
     @property
-    def phase(self) -> Phase:
-        return {Stage.STARTING: STARTING, Stage.ENDED: ENDED, Stage.FAILED: FAILED}.get(self.stage, RUNNING)
+    def phase(self) -> wire.Phase:
+        return {Stage.STARTING: wire.STARTING, Stage.ENDED: wire.ENDED, Stage.FAILED: wire.FAILED}.get(self.stage, wire.RUNNING)
 
     @property
     def has_chunk(self) -> bool:
@@ -138,21 +123,21 @@ class Session:
             return serialized_chunk(*chunk)
         if self.has_ended_input and not self.has_sent_end:
             self.has_sent_end = True
-            return Chunk(end=EndOfInput(rows=self.rows_in, checksum=self._checksum)).SerializeToString()
+            return wire.Chunk(end=wire.EndOfInput(rows=self.rows_in, checksum=self._checksum)).SerializeToString()
         return None
 
     @property
     def has_output_room(self) -> bool:
         return self._output_bytes < self._queue_bytes
 
-    def add_rows(self, output: Output) -> None:
+    def add_rows(self, output: wire.Output) -> None:
         if self.outcome is not None:
             raise ProtocolError("the process sent rows after its script had ended")
         self._output.append(WrittenRows(output))
         self._output_bytes += output.ByteSize()
         self.rows_out += output.rows.rows
 
-    def finish(self, outcome: Outcome) -> None:
+    def finish(self, outcome: wire.Outcome) -> None:
         """Store the outcome of the script. Rows that it has not read are dropped and counted."""
         if self.outcome is not None:
             raise ProtocolError("the process reported the end of its script twice")
@@ -165,7 +150,7 @@ class Session:
         self._input_bytes, self._is_refused = 0, False
         self._advance()
 
-    def report(self, progress: Progress) -> None:
+    def report(self, progress: wire.Progress) -> None:
         if progress.report.number < self.progress.report.number:  # two threads send reports, and the older one may arrive last
             progress.report.CopyFrom(self.progress.report)
         self.progress = progress
@@ -173,7 +158,7 @@ class Session:
 
     # The side of the Flink function.
 
-    def join(self, cluster: Cluster) -> None:
+    def join(self, cluster: wire.Cluster) -> None:
         self.cluster = cluster
         self._advance()
 
@@ -216,7 +201,7 @@ class Session:
         return taken
 
     @property
-    def failure(self) -> Failure | None:
+    def failure(self) -> wire.Failure | None:
         if self.outcome is not None and self.outcome.HasField("failure"):
             return self.outcome.failure
         return None

@@ -28,11 +28,7 @@ class ShapingOperator(Operator[_Family]):
 
     @planning()
     def alias(self, fields: str | Sequence[str]) -> _Family:
-        """Rename columns.
-
-        Args:
-            fields: New names of the first columns, as a list or separated by commas. Further columns keep their names.
-        """
+        """Rename the first columns: a list of names, or names separated by commas."""
         names = [name.strip(" `") for name in fields.split(",")] if isinstance(fields, str) else list(fields)
         if len(names) > len(self.getColNames()):
             raise ConfigurationError(
@@ -41,12 +37,7 @@ class ShapingOperator(Operator[_Family]):
         return self._followed_by(self.getOutputTable().alias(*names))
 
     def sample(self, ratio: float, withReplacement: bool = False) -> _Family:
-        """Draw a random part of the rows, a different one in each job.
-
-        Args:
-            ratio: Probability of each row, 0 to 1.
-            withReplacement: Must be False: each row is drawn at most once.
-        """
+        """Draw each row at most once, with the probability `ratio`, 0 to 1: different rows in each job."""
         if isinstance(ratio, bool) or not isinstance(ratio, (int, float)) or not 0 <= ratio <= 1:
             raise ConfigurationError(f"sample: expected a ratio from 0 to 1, got {ratio!r}")
         refuse_replacement("sample", withReplacement)

@@ -58,18 +58,13 @@ class TableSource(Operator[Any]):
 
 
 class MemorySource(SourceOperator):
-    """Rows from memory.
+    """Rows from memory: a list of rows (tuples or lists), or a pandas DataFrame.
 
     Args:
-        data: A list of rows (tuples or lists), or a pandas DataFrame. In a DataFrame NaN, NaT, NA and None are null; the
-            index is dropped, with a warning if it has a name.
+        data: In a DataFrame NaN, NaT, NA and None are null; the index is dropped, with a warning if it has a name.
         schemaStr: "name type, name type", in the order of the cells. Columns of a DataFrame are matched by name, or by
-            position if they are numbered 0, 1, 2. Without it, the schema of a DataFrame follows from its cells, see
-            `operators.tables.frame_columns`. A `WATERMARK FOR name AS expression` at the end declares the event time of a
-            stream.
-
-    Raises:
-        ConfigurationError: The schema is wrong or missing. Rows that do not fit raise an error when the table is first needed.
+            position if they are numbered 0, 1, 2; the default follows from the cells, see `operators.tables.frame_columns`. A
+            `WATERMARK FOR name AS expression` at the end declares the event time of a stream.
     """
 
     def __init__(self, data: Sequence[Sequence[Any]] | pd.DataFrame, schemaStr: str | None = None) -> None:

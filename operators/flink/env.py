@@ -52,16 +52,7 @@ _REMOTE = {"rest.retry.max-attempts": "5", "rest.retry.delay": "2000"}
 
 
 class MLEnv:
-    """Environments of jobs, each made on first use.
-
-    `benv, btenv, senv, stenv = getMLEnv()` works too.
-
-    Args:
-        batch: Makes the environment of batch operators and its table environment.
-        stream: Makes the environment of stream operators and its table environment.
-        debug_mode: Show what scripts print, even if AlinkGlobalConfiguration does not ask for it.
-        where: Where jobs run, in words.
-    """
+    """Environments of jobs, each made on first use. `benv, btenv, senv, stenv = getMLEnv()` works too."""
 
     def __init__(
         self,
