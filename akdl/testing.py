@@ -99,31 +99,24 @@ class StoredRows:
         self._rows = ExampleRows(columns)
 
     def file(self) -> str:
-        """Return the path of the TFRecord file."""
         return self._path
 
     def length(self) -> int:
-        """Return the number of rows."""
         return self.count
 
     def length_beforehand(self) -> Optional[int]:
-        """Return the number of rows."""
         return self.count
 
     def is_empty(self) -> bool:
-        """Return True if there are no rows."""
         return not self.count
 
     def first_columns(self) -> Optional[Rows]:
-        """Return the rows as columns; None without rows."""
         return next(self.columns()) if self.count else None
 
     def segments(self) -> Iterator[str]:
-        """Yield the path of the file."""
         yield self._path
 
     def columns(self) -> Iterator[Rows]:
-        """Yield all rows as one message of columns."""
         with open(self._path, "rb") as file:
             for number, record in enumerate(records(file.read())):
                 self._rows.append(self._rows.read(Example.FromString(record), number))
@@ -133,7 +126,6 @@ class StoredRows:
 
 
 def table_columns(types: Mapping[str, str]) -> List[TableColumn]:
-    """Return columns for a mapping of name to Flink SQL type."""
     return [TableColumn(name=name, type=sql_type) for name, sql_type in types.items()]
 
 
@@ -233,7 +225,6 @@ def task_config(
     log_dir: Optional[str] = None,
     attempt: int = 0,
 ) -> Dict[str, Any]:
-    """Write the rows to a file and return the arguments that all task configs take, see `batch_task_config`."""
     serialized = encode_rows(rows, types, exact_doubles) if isinstance(rows, Mapping) else list(rows)
     path = os.path.join(work_dir, FILE_NAME)
     _write_records(path, serialized)

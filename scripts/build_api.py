@@ -48,7 +48,11 @@ SCRIPT_MODULES = {
 # What the page says for types that are private.
 _PRIVATE_TYPES = {"_Family": "Self", "_Op": "Operator", "_Predictor": "Predictor", "_Table": "Predictor"}
 # What scripts use of a module; of the others, all.
-_SHOWN = {"akdl.runner.extra_inputs": {"ExtraInput"}, "akdl.runner.user_params": {"plain", "with_text"}}
+_SHOWN = {
+    "akdl.runner.extra_inputs": {"ExtraInput"},
+    "akdl.runner.user_params": {"plain", "with_text"},
+    "akdl.testing": {"CollectingWriter", "encode_rows", "batch_task_config", "stream_task_config", "train_task_config"},
+}
 _SECTIONS = ("Args", "Attributes", "Raises", "Returns", "Yields", "Example", "Examples")
 _UNITS = (
     (r"[Ss]econds", "seconds"),

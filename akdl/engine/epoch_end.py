@@ -16,9 +16,7 @@ Total = Callable[[List[float]], List[float]]
 class EpochEnd(tf.keras.callbacks.Callback):  # type: ignore[misc]
     """Callback that ends a call of `model.fit` at the last step of one pass over the data, which is read one batch ahead.
 
-    Args:
-        total: Sums numbers over all workers that train in step; None for a process alone.
-        single: End the call after this pass even if the length of the data is known.
+    `total` sums numbers over all workers that train in step. `single` ends the call even if the length of the data is known.
     """
 
     def __init__(self, data: Any, task_config: TaskConfig, total: Optional[Total] = None, single: bool = False) -> None:

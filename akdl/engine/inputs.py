@@ -308,7 +308,6 @@ def _required(entry: Mapping[str, Any], key: str) -> Any:
 
 
 def _in_example(spec: Any) -> Any:
-    """Return the feature with its dtype in a tf.train.Example."""
     if spec.dtype in _IN_EXAMPLES:
         return spec
     return spec._replace(dtype=tf.float32 if spec.dtype.is_floating else tf.int64)

@@ -27,12 +27,8 @@ logger = logging.getLogger(__name__)
 class Plan(NamedTuple):
     """The arguments of `fit`.
 
-    Args:
-        input_fn: Returns the training data: one pass over the rows, or infinitely many if `steps` is set. Its argument `seed`
-            fixes the order of the rows; None for any order.
-        valid_fn: Returns the validation data; None for no validation.
-        steps: Steps of an epoch; None for a pass over the rows.
-        train_config: `seed` of the order of the rows, and the keys for checkpoints.
+    `input_fn` returns the training data: one pass over the rows, or infinitely many if `steps`, the steps of an epoch, is set.
+    Its argument `seed` fixes the order of the rows. Of `train_config`, `seed` and the keys for checkpoints are read.
     """
 
     input_fn: Callable[..., Any]

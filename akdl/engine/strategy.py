@@ -94,7 +94,6 @@ def worker_sums(strategy: Any) -> Callable[[Any], Any]:
 
 
 def _serve(resolver: Any, role: str, num_workers: int) -> None:
-    """Run a server until the process is stopped."""
     config = tf.compat.v1.ConfigProto()
     # With fewer threads, functions on a small machine wait for each other indefinitely.
     config.inter_op_parallelism_threads = max(multiprocessing.cpu_count(), num_workers + 1)

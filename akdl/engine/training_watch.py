@@ -20,11 +20,8 @@ logger = logging.getLogger(__name__)
 class TrainingWatch:
     """Reports and requests to stop of one training; workers in step set `stop` at the same step.
 
-    Args:
-        folder: The folder of a request to stop; None to run without requests.
-        looks: This process reads the folder.
-        total: Sums numbers over all workers that train in step, and all of them call it; None where each process ends its
-            training when it finds the request.
+    Where `looks`, this process looks for a request in `folder`. `total` sums numbers over all workers in step, and all of them
+    call it; None where each process ends its training when it finds the request.
     """
 
     def __init__(

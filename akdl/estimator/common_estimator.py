@@ -1,12 +1,13 @@
 """An Estimator from a Keras model, a head and an optimizer.
 
-estimator = CommonEstimator(
-    model=TwoTowerModel(...),
-    head=UserDefineHead("classification"),
-    optimizer=tf.keras.optimizers.Adam(0.01),
-    config=generate_run_config(model_dir="model_dir"),
-)
-estimator.train(input_fn)
+    estimator = CommonEstimator(
+        model=TwoTowerModel(...),
+        head=UserDefineHead("classification"),
+        optimizer=tf.keras.optimizers.Adam(0.01),
+        config=generate_run_config(model_dir="model_dir"),
+    )
+
+Train it with its `train`, or with `akdl.estimator.group.train_and_evaluate`.
 """
 
 from typing import Any, Callable, Dict, Mapping, Optional, Union

@@ -174,8 +174,6 @@ def _finish(estimator: Any, functions: Functions, evaluations: "_Evaluations", e
 
 
 def _model_fn(functions: Functions, every_steps: Optional[int], report: Report) -> Callable[..., Any]:
-    """Return the user's `model_fn` with a hook that reports step and loss."""
-
     def model_fn(features: Any, labels: Any, mode: str, config: Any) -> Any:
         spec = functions.model(features, labels, mode, config)
         if mode != tf.estimator.ModeKeys.TRAIN or every_steps is None or getattr(spec, "loss", None) is None:

@@ -1,10 +1,4 @@
-"""The four functions of a user's module, and the checks of their results.
-
-def model_fn(features, labels, mode, params): ...       # returns a tf.estimator.EstimatorSpec; may take `config` too
-def train_input_fn(path, params): ...                   # returns a dataset of (features, labels), or, in one process, a tuple
-def eval_input_fn(path, params): ...                    # the same for evaluation
-def serving_input_receiver_fn(): ...                    # see `Functions.receive`
-"""
+"""The four functions of a user's module, and the checks of their results; `model_fn` may take `config` too."""
 
 import copy
 import inspect
@@ -106,7 +100,6 @@ class Functions:
 
 
 def signature_mistakes(module: Any) -> List[str]:
-    """List the functions that are missing or cannot be called with their arguments."""
     found = []
     for name, arguments in ARGUMENTS.items():
         function = getattr(module, name, None)

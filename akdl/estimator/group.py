@@ -32,11 +32,6 @@ def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any) -> Optio
 
     If nothing is left to train, TensorFlow does nothing; here the last checkpoint is evaluated and exported.
 
-    Args:
-        estimator: A `tf.estimator.Estimator` whose config is from `akdl.engine.run_config.generate_run_config`.
-        train_spec: A `tf.estimator.TrainSpec`.
-        eval_spec: A `tf.estimator.EvalSpec`.
-
     Returns:
         The last evaluation; None in other roles than the chief. In a parameter server, this call does not return.
     """

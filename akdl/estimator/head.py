@@ -28,16 +28,10 @@ class PredictionKeys:
 
 
 class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
-    """A head for one logit, to use or to derive from.
+    """A head for one logit, to use or to derive from; `task_type` is "classification" or "regression".
 
-    Args:
-        task_type: "classification" or "regression".
-        training_hooks: Hooks of training, in addition to the hooks of a TrainSpec.
-        training_chief_hooks: Hooks of training on the chief alone.
-        evaluation_hooks: Hooks of evaluation, in addition to the hooks of an EvalSpec.
-        prediction_hooks: Hooks of `predict`.
-        scaffold: A `tf.compat.v1.train.Scaffold` for initialization and saving, such as an `init_fn` that fills an embedding,
-            or a `saver`. None for TensorFlow's own.
+    Hooks are called in addition to the hooks of a TrainSpec or EvalSpec. `scaffold` is a `tf.compat.v1.train.Scaffold` for
+    initialization and saving, such as an `init_fn` that fills an embedding, or a `saver`.
     """
 
     def __init__(
@@ -157,16 +151,8 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
     ) -> Any:
         """Return the `tf.estimator.EstimatorSpec` of a mode.
 
-        Args:
-            features: Input of the model.
-            mode: One of `tf.estimator.ModeKeys`.
-            logits: Output of the model.
-            labels: See `loss`; not for PREDICT.
-            optimizer: For TRAIN, see `akdl.estimator.optimizers.maker`.
-            trainable_variables: The variables for the optimizer.
-            train_op_fn: Function from a loss to an operation that trains; instead of an optimizer.
-            update_ops: Further operations of a training step, such as the updates of batch normalization.
-            regularization_losses: See `loss`.
+        To train, pass an `optimizer`, see `akdl.estimator.optimizers.maker`, or a `train_op_fn`, a function from a loss to an
+        operation that trains. `update_ops` are further operations of a step, such as the updates of batch normalization.
         """
         keys = tf.estimator.ModeKeys
         predictions = self.predictions(logits)

@@ -67,7 +67,6 @@ def is_keras(optimizer: Any) -> bool:
 
 
 def _settings(config: Dict[str, Any], kind: Any, known: Any) -> Dict[str, Any]:
-    """Return the unknown settings that differ from their defaults."""
     defaults = {name: one.default for name, one in inspect.signature(kind.__init__).parameters.items()}
     ignored = {"jit_compile", "is_legacy_optimizer"}  # without effect on the mathematics
     return {

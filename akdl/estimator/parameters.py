@@ -1,21 +1,7 @@
-"""The parameters of a training with four functions: their defaults, and the rules between them.
-
-| parameter | default | |
-|---|---|---|
-| `save_checkpoints_steps` | None | steps between two checkpoints; not together with `save_checkpoints_secs` |
-| `save_checkpoints_secs` | 600 | seconds between two checkpoints; both None: no checkpoint before the end |
-| `keep_checkpoint_max` | 5 | newest checkpoints to keep; 0 or None for all |
-| `log_step_count_steps` | 100 | steps between two lines with step and loss; None for no lines |
-| `train_max_steps` | 10000 | steps of a device x devices x processes, of all runs together; None: until the rows end |
-| `eval_steps` | 100 | batches of an evaluation; None for all |
-| `eval_start_delay_secs` | 120 | seconds before the first evaluation |
-| `eval_throttle_secs` | 600 | minimum seconds between two evaluations, which also need a new checkpoint |
+"""The parameters of a training with four functions: their defaults, and the rules between them; see docs/estimator.md.
 
 Workers in step save checkpoints together, and their clocks do not agree on a step. So there `save_checkpoints_steps` is 1000 by
-default, and `save_checkpoints_secs` is refused.
-
-All other keys belong to the user's functions. A key that is almost the name of a parameter is refused. A number of steps may be
-written as 1e4.
+default, and `save_checkpoints_secs` is refused. All other keys belong to the user's functions.
 """
 
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple

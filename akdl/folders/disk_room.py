@@ -32,7 +32,6 @@ def write_at(path: str, place: int, data: Union[bytes, memoryview]) -> None:
 
 
 def no_room(error: OSError, folder: str, wanted: int) -> OSError:
-    """Error for a full disk: the folder, its size, and the remedy."""
     held = sum(os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder))
     sizes = f"holds {held / 1e6:.1f} MB, {free_bytes(folder) / 1e6:.1f} MB are free"
     return OSError(

@@ -20,7 +20,6 @@ class CheckpointError(ValueError):
 
 
 def save(folder: str, steps: int, arrays: Mapping[str, Any], progress: Mapping[str, Any], keep: int) -> str:
-    """Write a checkpoint, remove all but the last `keep`, and return its path."""
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, f"checkpoint-{steps:09d}.npz")
     with WholeFile(path) as file:
@@ -50,7 +49,6 @@ def values_of(prefix: str, variables: Sequence[Any]) -> Dict[str, Any]:
 
 
 def assign(path: str, prefix: str, variables: Sequence[Any], arrays: Mapping[str, Any]) -> None:
-    """Set variables to the values of `values_of`."""
     found = [name for name in arrays if re.fullmatch(re.escape(prefix) + r"\d+", name)]
     wanted: List[Any] = [tuple(variable.shape) for variable in variables]
     got = [arrays[f"{prefix}{number}"].shape for number in range(len(found))]

@@ -208,7 +208,6 @@ def without_rows(part: Part) -> Part:
 
 
 def label_of(name: str, key: str) -> str:
-    """Return the name of a metric on one of several datasets: auc(0)."""
     return f"{name}({key})" if key else name
 
 
@@ -242,7 +241,6 @@ def _zeros(spec: Any) -> Any:
 
 
 def _check_same_structure(datasets: Mapping[str, Any], where: str) -> None:
-    """Compare structures, types and known shapes of all datasets with the first dataset."""
     keys = list(datasets)
     first = datasets[keys[0]].element_spec if keys else None
     for key in keys[1:]:

@@ -39,7 +39,6 @@ def call_on_sample(group: Group, model: Any, part: Part, where: str) -> Any:
 
 
 def _places(error: BaseException) -> List[Tuple[str, str]]:
-    """Return file, line and function of the user's code in a traceback, the innermost last."""
     found = [(one.filename, str(one.lineno), one.name) for one in traceback.extract_tb(error.__traceback__)]
     found += _PLACE.findall(str(error))
     return [(os.path.basename(file), f"{line}, in {name}") for file, line, name in found if _is_users(file)]

@@ -181,7 +181,6 @@ def _write_npz(path: str, batches: Iterator[Columns]) -> None:
 
 
 def _write_csv(path: str, batches: Iterator[Columns]) -> None:
-    """Write text; a cell with several values is a JSON list."""
     with open(path, "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         header: List[str] = []

@@ -76,8 +76,6 @@ class _Alike(NamedTuple):
 
 
 class _Bodies(NamedTuple):
-    """Ranges of `data`."""
-
     data: Array
     starts: Array
     lengths: Array
@@ -249,12 +247,10 @@ def _heads_of_frames(lengths: Array) -> Array:
 
 
 def _padded_record(record: bytes) -> Tuple[Array, Array, Array]:
-    """Arguments of `crc_of_each` for one record."""
     return np.frombuffer(bytes(BLOCK) + record, np.uint8), np.array([BLOCK]), np.array([len(record)])
 
 
 def _add(sizes: Array, part: _Part) -> None:
-    """Add the widths of a column's features to the sizes of their rows."""
     if isinstance(part, _Alike):
         sizes += len(part.template) + part.values.shape[1]
         return
@@ -266,7 +262,6 @@ def _add(sizes: Array, part: _Part) -> None:
 
 
 def _put(part: _Varying, data: Array, places: Array) -> None:
-    """Write heads, and their bodies behind them."""
     width = part.heads.itemsize
     if part.bodies is not None:
         copy_ranges(part.bodies.data, part.bodies.starts, part.bodies.lengths, data, places + width)

@@ -101,8 +101,6 @@ class TaskConfig:
 
 
 class _FileTaskConfig(TaskConfig):
-    """A task whose rows are also available as a file."""
-
     def __init__(self, *, dataset_file: Optional[str] = None, dataset_length: Optional[int] = None, **common: Any) -> None:
         super().__init__(**common)
         for name, value in (("dataset_file", dataset_file), ("dataset_length", dataset_length)):

@@ -53,7 +53,6 @@ def _outputs(values: Mapping[str, Any], columns: Sequence[TableColumn]) -> Itera
 
 
 def _parts(values: Mapping[str, Any], columns: Sequence[TableColumn], start: int) -> Iterator[Tuple[int, Output]]:
-    """Yield messages with the rows from `start` on, and the first row of each."""
     can_be_cut = all(isinstance(cells, (list, tuple)) or getattr(cells, "ndim", 0) for cells in values.values())
     sizes = {len(cells) for cells in values.values()} if can_be_cut else set()
     rows = max(sizes) if len(sizes) == 1 else 0

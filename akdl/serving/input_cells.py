@@ -129,7 +129,6 @@ class _StringCells:
     dtype = np.dtype(object)
 
     def whole(self, cells: Union[Array, Sequence[Any]]) -> Optional[Array]:
-        """All cells in one array; None if they have to be converted one at a time."""
         if isinstance(cells, np.ndarray):
             return _encoded(cells) if cells.dtype.kind in "USO" else None
         return _encoded(np.array(cells, object)) if {type(cell) for cell in cells} <= {str, bytes} else None

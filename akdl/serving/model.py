@@ -22,22 +22,12 @@ from akdl.wire.columns import Values
 
 
 class ServedModel:
-    """A loaded model. Thread-safe.
+    """A loaded model. Thread-safe. Arguments are those of `akdl.serving.row_predictor.RowPredictor`, and:
 
     Args:
-        inputs: Column to the signature's input that it feeds, or columns named like the inputs. All inputs must be fed; by
-            default by the columns of their names.
+        inputs: Column to the signature's input that it feeds, or columns named like the inputs; by default all inputs.
         outputs: The result columns; a plain name is an output returned as an array. By default all outputs.
-        cells_hold_batches: Values are whole tensors with the batch dimension, as in Alink's SavedModel operators, and the
-            model is called for each row alone. Otherwise a cell is one element of a batch.
-        batch_size: Largest number of rows in one call, unless the signature has a fixed batch dimension.
-        intra_op_parallelism: Threads inside one operation. TensorFlow has one such pool per process, set by its first use.
         utf8_columns: Columns of strings whose cells are bytes in UTF-8, which TensorFlow takes directly.
-        defaults: Column to the value that replaces null; without one, a null is an error of its row.
-
-    Raises:
-        ModelError: There is no SavedModel, or it cannot be loaded.
-        SignatureError: The model lacks a name in the arguments; the message lists its names.
     """
 
     def __init__(
@@ -252,7 +242,6 @@ class _Predicted(NamedTuple):
 
 
 def _gathered(parts: Sequence[Tuple[Sequence[int], Values]], count: int) -> Values:
-    """Values of all parts in the order of their rows."""
     in_order = sum(len(rows) for rows, _ in parts) == count and all(isinstance(rows, range) for rows, _ in parts)
     arrays = [cells for _, cells in parts if not isinstance(cells, list)]
     if in_order and len(arrays) == len(parts) and len({array.shape[1:] for array in arrays}) == 1:

@@ -158,7 +158,6 @@ class ModelFolderWatch:
         return False
 
     def _report_once(self, level: int, about: str, text: str) -> None:
-        """Report a message unless it repeats the last one on the same subject."""
         if self._reported.get(about) != text:
             self._reported[about] = text
             self._report(level, text)

@@ -310,7 +310,6 @@ def names_in(system: Any, root: str) -> Iterator[str]:
 
 
 def put_whole(system: Any, path: str, target: str) -> None:
-    """Send a file to fsspec, where it appears once it is complete."""
     system.makedirs(target.rpartition("/")[0], exist_ok=True)
     system.put_file(path, target + UNFINISHED)
     system.mv(target + UNFINISHED, target)

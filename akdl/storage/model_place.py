@@ -78,7 +78,6 @@ def _put(folder: str, model_dir: str, details: Optional[Mapping[str, Any]]) -> D
 
 
 def _put_file(folder: str, work: str, details: Optional[Mapping[str, Any]], send: Callable[[str, str], None]) -> Dict[str, Any]:
-    """Write the zip file to the folder `work`, and let `send` give the complete file its name."""
     path = os.path.join(work, f".akdl-model-{uuid.uuid4().hex}{UNFINISHED}")
     try:
         with open(path, "x+b") as file:
