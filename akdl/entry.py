@@ -50,17 +50,7 @@ from akdl.storage.files import is_remote
 from akdl.storage.log_folder import LogFolder
 from akdl.storage.model_archive import ModelError, find_keras_file
 from akdl.user_code.keras_saves import LostModel, keras_3, prepare_saving
-from akdl.user_code.module import (
-    ESTIMATOR_FUNCTIONS,
-    KERAS,
-    MAIN,
-    NotPythonError,
-    UserModuleError,
-    file_of,
-    import_file,
-    kind_of,
-    kinds_in,
-)
+from akdl.user_code.module import KERAS, MAIN, NotPythonError, UserModuleError, import_file, kind_of
 from akdl.wire import Cluster, Failure, Hello, Outcome, Progress, Success, Task
 from akdl.wire.service import PROTOCOL
 
@@ -232,16 +222,10 @@ def find_main(path: str, work_dir: str, runner: Optional[str]) -> Callable[[Task
 
 
 def _main_of(module: ModuleType, runner: Optional[str]) -> Callable[[TaskConfig], Any]:
-    kinds = kinds_in(module)
-    if runner is None and not kinds:
-        raise ScriptError(
-            f"{file_of(module)} defines no function `main`: the main script needs `def main(task_config)`, or `awf_*` "
-            "callbacks of Keras, or the four functions of an Estimator: " + ", ".join(ESTIMATOR_FUNCTIONS)
-        )
     try:
-        kind = kind_of(module, MAIN if runner is None and MAIN in kinds else runner)
+        kind = kind_of(module, runner)
     except UserModuleError as error:
-        raise ScriptError(f"user parameter 'runner': {error}") from error
+        raise ScriptError(str(error)) from error
     if kind == MAIN:
         user_main: Callable[[TaskConfig], Any] = module.main
         return user_main

@@ -68,26 +68,25 @@ def kinds_in(module: ModuleType) -> Dict[str, List[str]]:
 
 
 def kind_of(module: ModuleType, wanted: Optional[str] = None) -> str:
-    """Kind of a module, "main", "keras" or "estimator"; an error if it lacks the wanted one, or is ambiguous."""
-    found = kinds_in(module)
-    where = file_of(module)
-    listed = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in found.items())
-    if wanted is not None:
-        if wanted not in (MAIN, KERAS, ESTIMATOR):
-            raise UserModuleError(f"the kind of {where} is {wanted!r}, expected main, keras or estimator")
-        if wanted not in found:
-            raise UserModuleError(
-                f"{where} holds no functions of the kind {wanted}; it has {listed or 'no functions of any kind'}"
-            )
-        return wanted
-    if not found:
+    """Kind of a main script: the wanted one, or else `main` where it is defined, or the only one."""
+    found, where = kinds_in(module), file_of(module)
+    if wanted is None and not found:
         raise UserModuleError(
-            f"{where} defines neither `main`, nor `awf_*` callbacks, nor the functions of an Estimator: "
-            + ", ".join(ESTIMATOR_FUNCTIONS)
+            f"{where} defines no function `main`: the main script needs `def main(task_config)`, or `awf_*` callbacks of "
+            "Keras, or the four functions of an Estimator: " + ", ".join(ESTIMATOR_FUNCTIONS)
         )
-    if len(found) > 1:
-        raise UserModuleError(f"{where} holds functions of several kinds ({listed}): choose one of them")
-    return next(iter(found))
+    listed = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in found.items())
+    if wanted is None and (MAIN in found or len(found) == 1):
+        return next(iter(found))
+    if wanted is None:
+        problem = f"{where} holds functions of several kinds ({listed}): choose one of them"
+    elif wanted not in (MAIN, KERAS, ESTIMATOR):
+        problem = f"the kind of {where} is {wanted!r}, expected main, keras or estimator"
+    elif wanted not in found:
+        problem = f"{where} holds no functions of the kind {wanted}; it has {listed or 'no functions of any kind'}"
+    else:
+        return wanted
+    raise UserModuleError(f"user parameter 'runner': {problem}")
 
 
 def file_of(module: Any) -> str:

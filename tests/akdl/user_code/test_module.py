@@ -33,18 +33,24 @@ def test_kind_of_one_kind(kind: str, names: list[str]) -> None:
 
 
 def test_kind_of_several_kinds_need_a_word() -> None:
-    both = module(main=nothing, awf_create_model_fn=nothing)
-    with pytest.raises(UserModuleError, match=r"several kinds \(main: main; keras: awf_create_model_fn\): choose one of them"):
+    both = module(model_fn=nothing, train_input_fn=nothing, awf_create_model_fn=nothing)
+    listed = r"keras: awf_create_model_fn; estimator: model_fn, train_input_fn"
+    with pytest.raises(UserModuleError, match=rf"user parameter 'runner': .* several kinds \({listed}\): choose one of them"):
         kind_of(both)
     assert kind_of(both, "keras") == "keras"
-    with pytest.raises(UserModuleError, match="no functions of the kind estimator"):
-        kind_of(both, "estimator")
+    with pytest.raises(UserModuleError, match="no functions of the kind main"):
+        kind_of(both, "main")
     with pytest.raises(UserModuleError, match="expected main, keras or estimator"):
         kind_of(both, "torch")
 
 
+def test_main_comes_before_the_other_kinds() -> None:
+    both = module(main=nothing, awf_create_model_fn=nothing)
+    assert (kind_of(both), kind_of(both, "keras")) == ("main", "keras")
+
+
 def test_kind_of_none() -> None:
-    with pytest.raises(UserModuleError, match="defines neither `main`, nor"):
+    with pytest.raises(UserModuleError, match="^user defines no function `main`: the main script needs `def main"):
         kind_of(module(model_fn=nothing))
 
 
