@@ -118,7 +118,7 @@ class StoredRows:
 
     def columns(self) -> Iterator[Rows]:
         with open(self._path, "rb") as file:
-            for number, record in enumerate(records(file.read())):
+            for number, record in enumerate(records(file)):
                 self._rows.append(self._rows.read(Example.FromString(record), number))
         message = Rows()
         self._rows.take(message)

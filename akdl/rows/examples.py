@@ -20,7 +20,7 @@ rows.
 """
 
 import functools
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import IO, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -28,11 +28,9 @@ from akdl.features import FLOAT32, INT64
 from akdl.rows.checksums import BLOCK, add_to_crc, crc_of_each, masked
 from akdl.wire import Rows, TableColumn
 from akdl.wire.byte_ranges import SPILL, copy_ranges, items, packed_offsets, windows
-from akdl.wire.cells import Cells, read_cells
+from akdl.wire.cells import Array, Cells, read_cells
 from akdl.wire.column_type import MEANINGS, Kind, type_of
 from akdl.wire.varints import padded, varint, width_of
-
-Array = Any
 
 HEAD = 12  # bytes of a frame before its record
 TAIL = 4  # bytes after it, the masked CRC-32C of the record
@@ -60,12 +58,10 @@ class ExampleEncoder:
         return _joined_frames(parts, rows.rows)
 
 
-def records(frames: Union[bytes, memoryview]) -> Iterator[bytes]:
-    start = 0
-    while start < len(frames):
-        end = start + HEAD + int.from_bytes(frames[start : start + 8], "little")
-        yield bytes(frames[start + HEAD : end])
-        start = end + TAIL
+def records(file: IO[bytes]) -> Iterator[bytes]:
+    for head in iter(lambda: file.read(HEAD), b""):
+        yield file.read(int.from_bytes(head[:8], "little"))
+        file.read(TAIL)
 
 
 class _Alike(NamedTuple):

@@ -5,6 +5,7 @@ one space, no escaping, and "null" for null. That format is ambiguous; `rows` an
 """
 
 import datetime
+import io
 import os
 import struct
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence
@@ -39,8 +40,9 @@ class ExtraInput:
         Dates and times are numbers, as in `akdl.features.feature_spec`; DECIMAL is text. Needs no TensorFlow.
         """
         types = [type_of(column) for column in self.columns]
-        for record in _records(self.path):
-            yield _cells(record, self.columns, types, self._exact_doubles)
+        with open(self.path, "rb") as file:
+            for record in records(file):
+                yield _cells(record, self.columns, types, self._exact_doubles)
 
     def batches(self, batch_size: int, defaults: Optional[Mapping[str, Any]] = None) -> Any:
         """Return a `tf.data.Dataset` of batches, see `akdl.features.batches`."""
@@ -55,7 +57,7 @@ def write_text(path: str, rows: Iterable[Rows], columns: Sequence[TableColumn]) 
     encoder = ExampleEncoder(columns, exact_doubles=True)
     with open(path, "w", encoding="utf-8") as file:
         for chunk in rows:
-            for record in records(encoder.frames(chunk)):
+            for record in records(io.BytesIO(encoder.frames(chunk))):
                 cells = _cells(record, columns, types, exact_doubles=True)
                 file.write(" ".join(_text(cell, column_type) for cell, column_type in zip(cells.values(), types)) + "\n")
 
@@ -63,18 +65,6 @@ def write_text(path: str, rows: Iterable[Rows], columns: Sequence[TableColumn]) 
 def text_path(work_dir: str, number: int) -> str:
     """Path of the text of input `number`, counted from 1."""
     return os.path.join(work_dir, f"bc_data_{number}")
-
-
-def _records(path: str) -> Iterator[bytes]:
-    with open(path, "rb") as file:
-        while True:
-            head = file.read(12)
-            if not head:
-                return
-            (length,) = struct.unpack("<Q", head[:8])
-            record = file.read(length)
-            file.read(4)
-            yield record
 
 
 def _cells(record: bytes, columns: Sequence[TableColumn], types: Sequence[ColumnType], exact_doubles: bool) -> Dict[str, Any]:

@@ -55,7 +55,7 @@ class Feed:
 def ids_in(path: str) -> list[Any]:
     """Return the ids of the rows of a TFRecord file."""
     with open(path, "rb") as file:
-        return [Example.FromString(record).features.feature["id"].int64_list.value[0] for record in records(file.read())]
+        return [Example.FromString(record).features.feature["id"].int64_list.value[0] for record in records(file)]
 
 
 def ids_of(message: Rows) -> Any:
