@@ -77,9 +77,7 @@ def generate_run_config(
         # Without the filter a worker waits for all other workers, and hangs if one has ended already.
         session_config.device_filters.extend(["/job:ps", "/job:{type}/task:{index}".format(**task)])
     # The Estimator would neither evaluate nor export where TF_CONFIG names a cluster, even a cluster of one.
-    with contextlib.ExitStack() as stack:
-        if not set(cluster) & {"ps", "worker"}:
-            stack.enter_context(_without_tf_config())
+    with contextlib.nullcontext() if set(cluster) & {"ps", "worker"} else _without_tf_config():
         return estimator.RunConfig(
             train_distribute=strategy,
             session_config=session_config,

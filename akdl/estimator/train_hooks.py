@@ -52,14 +52,10 @@ class SaveAtEnd(tf.compat.v1.train.CheckpointSaverHook):  # type: ignore[misc]
     def __init__(self, folder: str) -> None:
         super().__init__(folder, save_steps=1)
 
-    def after_create_session(self, session: Any, coord: Any) -> None:
+    def after_create_session(self, *unused: Any) -> None:
         pass
 
-    def before_run(self, run_context: Any) -> None:
-        pass
-
-    def after_run(self, run_context: Any, run_values: Any) -> None:
-        pass
+    before_run = after_run = after_create_session
 
 
 class GraphChecks(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]

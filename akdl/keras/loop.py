@@ -130,8 +130,8 @@ class TrainStep:
         total = float(self._group.sum(rows))
         if not total:
             return Stepped(0, None)
-        values = [_argument(part or self._spare, part is not None) for part in parts]
         present = tuple(part is not None for part in parts)
+        values = [(*(part or self._spare)[:3], tf.constant(float(part is not None))) for part in parts]
         return Stepped(int(total), self._run(self._group.local_values(values), tf.constant(total, tf.float32), present))
 
     def require_finite_loss(self, steps: int, epoch: int) -> None:
@@ -265,10 +265,6 @@ def _as_groups(returned: Any) -> List[List[Any]]:
         raise ObjectError(
             f"awf_group_trainable_vars_fn: expected a tuple with the variables of each optimizer, got {kinds}"
         ) from None
-
-
-def _argument(part: Part, present: bool) -> Any:
-    return part.features, part.label, part.weight, tf.constant(1.0 if present else 0.0)
 
 
 def _has_stateful_random(graph: Any) -> bool:

@@ -7,6 +7,8 @@ import shlex
 import sys
 from typing import Dict, Optional, Tuple
 
+from akdl.tf_version import parse_version
+
 UNUSABLE = 87  # exit status of a process whose Python environment cannot run it
 TF1_OPERATOR = "AKDL_TF1_OPERATOR"  # variable with the name of an operator that is meant for TensorFlow 1
 OLDEST_PYTHON = (3, 7)
@@ -43,7 +45,7 @@ def missing(found: Dict[str, Optional[str]]) -> Dict[str, str]:
         version = found[name]
         if version is None:
             result[f"{name}>={text}"] = f"{name} is missing"
-        elif version and _parsed(version) < oldest:
+        elif version and parse_version(version) < oldest:
             result[f"{name}>={text}"] = f"{name} {version} is too old"
     return result
 
@@ -59,8 +61,7 @@ def reason(found: Dict[str, Optional[str]]) -> str:
 
 
 def deadlocks(grpcio: str) -> bool:
-    version = _parsed(grpcio)
-    return any(first <= version < end for first, end in _DEADLOCKING_GRPCIO)
+    return bool(grpcio) and any(first <= parse_version(grpcio) < end for first, end in _DEADLOCKING_GRPCIO)
 
 
 def main() -> None:
@@ -108,16 +109,6 @@ def installed(package: str) -> Optional[str]:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return None
-
-
-def _parsed(version: str) -> Tuple[int, ...]:
-    numbers = []
-    for part in version.split("."):
-        digits = "".join(character for character in part if character.isdigit())
-        if not digits:
-            break
-        numbers.append(int(digits))
-    return tuple(numbers)
 
 
 def _unusable(what: str, remedy: str) -> str:

@@ -13,14 +13,12 @@ from akdl.rows.cell_rows import Table, chosen, concatenated, join
 from akdl.rows.stream_rows import StreamRows
 from akdl.tf_version import tf_version
 from akdl.wire import Rows, TableColumn
-from akdl.wire.cells import Cells, read_cells
+from akdl.wire.cells import Array, Cells, read_cells
 from akdl.wire.column_type import MEANINGS, Kind, type_of
 from akdl.wire.varints import padded, varint, width_of
 
 if TYPE_CHECKING:
     from akdl.rows.file_rows import FileRows
-
-Array = Any
 
 FLOAT64 = "float64"
 

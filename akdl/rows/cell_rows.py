@@ -8,9 +8,7 @@ from typing import Any, List, NamedTuple, Sequence
 import numpy as np
 
 from akdl.wire.byte_ranges import joined_ranges, packed_offsets
-from akdl.wire.cells import Cells
-
-Array = Any
+from akdl.wire.cells import Array, Cells
 
 
 class Table(NamedTuple):

@@ -16,9 +16,10 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from akdl.serving.number_cells import NUMBERS, Array, NumberCells, shown
+from akdl.serving.number_cells import NUMBERS, NumberCells, shown
 from akdl.serving.prediction_errors import CellError, SignatureError
 from akdl.serving.signature import TensorDescription, shape_text
+from akdl.wire.cells import Array
 
 _NULL = "expected a value, got null"
 

@@ -12,17 +12,17 @@ import numpy as np
 
 from akdl.near_names import listed
 from akdl.serving.input_cells import Converted, InputConverter
-from akdl.serving.number_cells import Array
 from akdl.serving.output_cells import OutputColumn, OutputConverter
 from akdl.serving.prediction_errors import BadRow, RowsError, ServingError, SignatureError
 from akdl.serving.runners import Runner, row_errors
 from akdl.serving.signature import TensorDescription, find_tensor, resolve, tensors_text
 from akdl.storage.model_archive import find_saved_model
+from akdl.wire.cells import Array
 from akdl.wire.columns import Values
 
 
 class ServedModel:
-    """A loaded model. Thread-safe. Arguments are those of `akdl.serving.row_predictor.RowPredictor`, and:
+    """A loaded model. Thread-safe. Other arguments are as in `akdl.serving.row_predictor.RowPredictor`.
 
     Args:
         inputs: Column to the signature's input that it feeds, or columns named like the inputs; by default all inputs.

@@ -8,8 +8,7 @@ import numpy as np
 
 from akdl.serving.prediction_errors import CellError
 from akdl.serving.signature import shape_text
-
-Array = Any  # the oldest supported numpy has no generic array type
+from akdl.wire.cells import Array
 
 NUMBERS = {
     "bool": "?", "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8", "uint8": "u1", "uint16": "u2", "uint32": "u4",

@@ -12,10 +12,10 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from akdl.serving.number_cells import NUMBERS, Array, cast
+from akdl.serving.number_cells import NUMBERS, cast
 from akdl.serving.prediction_errors import CellError, SignatureError
 from akdl.serving.signature import TensorDescription
-from akdl.wire.cells import DTYPES
+from akdl.wire.cells import DTYPES, Array
 from akdl.wire.column_type import FLOATS, INTEGERS, MEANINGS, ColumnType, Kind, parse_type
 from akdl.wire.columns import Values
 

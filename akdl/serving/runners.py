@@ -5,12 +5,12 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from akdl.serving.number_cells import Array
 from akdl.serving.prediction_errors import ServingError
 from akdl.serving.signature import Signature, TensorDescription
 from akdl.storage.model_archive import ModelError
 from akdl.storage.patterns import without_pattern
 from akdl.tf_version import is_tensorflow_2
+from akdl.wire.cells import Array
 
 logger = logging.getLogger(__name__)
 

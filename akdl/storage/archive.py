@@ -77,7 +77,7 @@ def unpack_archive(
 ) -> Dict[str, Any]:
     """Unpack a zip or tar file into an empty folder; return its files without links, each with the result of `copy`."""
     size = file.seek(0, os.SEEK_END)
-    writing = _Unpacking(folder, links, copy or _plain_copy, Counter(limits or Limits.of(os.environ), size))
+    writing = _Unpacking(folder, links, copy or shutil.copyfileobj, Counter(limits or Limits.of(os.environ), size))
     file.seek(0)
     with damage_is_named():
         if zipfile.is_zipfile(file):
@@ -291,10 +291,6 @@ def _unpack_tar(archive: tarfile.TarFile, writing: _Unpacking) -> None:
 
 def _without_dot(name: str) -> str:
     return name[2:] if name.startswith("./") else name
-
-
-def _plain_copy(source: IO[bytes], target: IO[bytes]) -> None:
-    shutil.copyfileobj(source, target, _COPY_BYTES)
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ import binascii
 import contextlib
 import functools
 import hashlib
+import itertools
 import json
 import operator
 import os
@@ -16,7 +17,7 @@ import shutil
 import stat
 import tempfile
 import zipfile
-from typing import IO, Any, Dict, Iterable, Iterator, List, Mapping, Optional, Set, Tuple
+from typing import IO, Any, Dict, Iterable, Iterator, Mapping, Optional, Set, Tuple
 
 from akdl.storage.archive import ArchiveError, unpack_archive
 from akdl.storage.limits import TEXT
@@ -153,14 +154,10 @@ def write_model(
     Raises:
         ModelError: See `pack`.
     """
-    piece: List[Tuple[int, str]] = []
-    for row in pack(folder, details, checkpoint):
-        piece.append(row)
-        if len(piece) == _ROWS_PER_PIECE:
-            _send(piece, output_writer)
-            piece = []
-    if piece:
-        _send(piece, output_writer)
+    rows = pack(folder, details, checkpoint)
+    for piece in iter(lambda: list(itertools.islice(rows, _ROWS_PER_PIECE)), []):
+        ids, texts = zip(*piece)
+        output_writer.write_batch({"model_id": list(ids), "model_info": list(texts)})
 
 
 @contextlib.contextmanager
@@ -183,11 +180,6 @@ def _new_folder(target: str) -> Iterator[str]:
 
 def _is_saved_model(folder: str) -> bool:
     return any(os.path.isfile(os.path.join(folder, name)) for name in SAVED_MODEL_FILES)
-
-
-def _send(rows: List[Tuple[int, str]], output_writer: Any) -> None:
-    ids, texts = zip(*rows)
-    output_writer.write_batch({"model_id": list(ids), "model_info": list(texts)})
 
 
 # Directory to zip.

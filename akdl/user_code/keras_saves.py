@@ -61,8 +61,5 @@ def _always_run(tree: ast.AST) -> Iterator[ast.Call]:
 def _saves_folder(call: ast.Call) -> bool:
     name = getattr(call.func, "attr", getattr(call.func, "id", ""))
     place = {"save": 0, "save_model": 1}.get(name)
-    return place is not None and len(call.args) > place and _is_saved_model_dir(call.args[place])
-
-
-def _is_saved_model_dir(value: ast.AST) -> bool:
-    return "saved_model_dir" in (getattr(value, "attr", ""), getattr(value, "id", ""))
+    folder = None if place is None or len(call.args) <= place else call.args[place]
+    return "saved_model_dir" in (getattr(folder, "attr", ""), getattr(folder, "id", ""))
