@@ -107,8 +107,7 @@ class _CheckedExporter(_estimator.Exporter):  # type: ignore[misc, name-defined]
 
     @property
     def name(self) -> str:
-        name: str = self._exporter.name
-        return name
+        return str(self._exporter.name)
 
     def export(
         self, estimator: Any, export_path: str, checkpoint_path: str, eval_result: Any, is_the_final_export: bool

@@ -71,7 +71,9 @@ class DatasetSource:
             where = self.where(key)
             if not isinstance(one, tf.data.Dataset):
                 raise DataError(f"{where}: expected a tf.data.Dataset, got {type(one).__name__}")
-            self._check_element(one.element_spec, where)
+            spec = one.element_spec
+            if self._labelled and not (isinstance(spec, tuple) and len(spec) in (2, 3)):
+                raise DataError(f"{where}: expected elements (features, label) or (features, label, weight), got {spec}")
         _check_same_structure(named, self.where())
         return named
 
@@ -111,10 +113,6 @@ class DatasetSource:
         part = self._part(tf.nest.map_structure(_zeros, batched.element_spec))
         assert part is not None
         return part
-
-    def _check_element(self, spec: Any, where: str) -> None:
-        if self._labelled and not (isinstance(spec, tuple) and len(spec) in (2, 3)):
-            raise DataError(f"{where}: expected elements (features, label) or (features, label, weight), got {spec}")
 
     def _own_batches(self, dataset: Any) -> Any:
         group = self._group

@@ -6,7 +6,7 @@ import logging
 import os
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
-from akdl.keras.data import DatasetSource, Part, label_of
+from akdl.keras.data import DatasetSource, label_of
 from akdl.keras.loop import Evaluation
 from akdl.keras.model_call import call_on_sample
 from akdl.keras.objects import Heads, unknown_names
@@ -57,9 +57,19 @@ def evaluate(
     source = DatasetSource(user, "awf_create_test_dataset_fn", checked, group, own=worker_datasets)
     datasets = source.datasets()
     samples = {key: source.sample(dataset, key) for key, dataset in datasets.items()}
+    key, sample = next(iter(samples.items()))  # all have one structure
     rows = []
-    for model in checked["models"]:
-        row = _evaluate_model(model, checked, user, group, source, datasets, samples)
+    for named in checked["models"]:
+        with group.strategy.scope():
+            model = load_model(user, named["path"], named["name"])
+        outputs = call_on_sample(group, model, sample, f"model {named['name']} on {source.where(key)}")
+        metrics = Metrics(checked, user.module, Heads(model, outputs), sample.label, outputs)
+        evaluation = Evaluation(group, model, metrics)
+        evaluation.try_on(sample, outputs, source.where(key))
+        found = {key: evaluation.run(source, dataset) for key, dataset in datasets.items()}
+        row: Dict[str, Any] = {MODEL: named["name"]}
+        for name in metrics.names:
+            row.update({label_of(name, key): values[name] for key, values in found.items()})
         rows.append(row)
         if group.is_chief:
             (report or logger.info)("  ".join(f"{key} {_text(value)}" for key, value in row.items()))
@@ -78,29 +88,6 @@ def as_table(rows: Sequence[Mapping[str, Any]]) -> str:
         )
         for line in lines
     )
-
-
-def _evaluate_model(
-    named: Mapping[str, str],
-    config: Mapping[str, Any],
-    user: UserModule,
-    group: Group,
-    source: DatasetSource,
-    datasets: Mapping[str, Any],
-    samples: Mapping[str, Part],
-) -> Dict[str, Any]:
-    with group.strategy.scope():
-        model = load_model(user, named["path"], named["name"])
-    key, sample = next(iter(samples.items()))  # all have one structure
-    outputs = call_on_sample(group, model, sample, f"model {named['name']} on {source.where(key)}")
-    metrics = Metrics(config, user.module, Heads(model, outputs), sample.label, outputs)
-    evaluation = Evaluation(group, model, metrics)
-    evaluation.try_on(sample, outputs, source.where(key))
-    found = {key: evaluation.run(source, dataset) for key, dataset in datasets.items()}
-    row: Dict[str, Any] = {MODEL: named["name"]}
-    for name in metrics.names:
-        row.update({label_of(name, key): values[name] for key, values in found.items()})
-    return row
 
 
 def _write(rows: Sequence[Mapping[str, Any]], output: Mapping[str, str]) -> None:

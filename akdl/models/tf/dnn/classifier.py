@@ -9,6 +9,7 @@ import tensorflow as tf
 from akdl.engine.inputs import ColumnsParser
 from akdl.engine.run_config import generate_run_config
 from akdl.engine.train import train_estimator
+from akdl.near_names import listed
 from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TaskConfig
 from akdl.storage.model_archive import write_model
 from akdl.tf_version import is_tensorflow_2, require_estimator
@@ -91,13 +92,13 @@ def _parameters(task_config: TaskConfig) -> Tuple[List[str], str, Dict[str, int]
     missing = [name for name in _PARAMS if name not in params]
     if missing:
         raise ValueError(
-            f"userParams: expected {_names(_PARAMS)}; missing are {_names(missing)}. The columns are {_columns(columns)}"
+            f"userParams: expected {listed(_PARAMS)}; missing are {listed(missing)}. The columns are {_columns(columns)}"
         )
     features, label = _feature_names(params["featureCols"]), params["labelCol"]
     types = {column.name: column for column in columns}
     unknown = [name for name in [*features, label] if name not in types]
     if unknown:
-        raise ValueError(f"featureCols, labelCol: expected some of {_columns(columns)}, got {_names(unknown)}")
+        raise ValueError(f"featureCols, labelCol: expected some of {_columns(columns)}, got {listed(unknown)}")
     no_numbers = [types[name] for name in [*features, label] if not _is_numeric(types[name])]
     if no_numbers:
         raise ValueError(
@@ -154,7 +155,3 @@ def _number(cell: Any) -> Any:
 
 def _columns(columns: Sequence[TableColumn]) -> str:
     return ", ".join(f"{column.name!r} ({column.type})" for column in columns) or "none"
-
-
-def _names(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names))
