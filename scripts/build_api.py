@@ -57,7 +57,7 @@ _SECTIONS = ("Args", "Attributes", "Raises", "Returns", "Yields", "Example", "Ex
 _UNITS = (
     (r"[Ss]econds", "seconds"),
     (r"^(Most rows|Number of rows|Rows in)", "rows"),
-    (r"^Number of (TensorFlow processes|parameter servers)", "processes"),
+    (r"^Number of (processes|parameter servers)", "processes"),
     (r"\b[Bb]ytes\b", "bytes"),
     (r"^Log files", "files"),
     (r"^GPUs", "GPUs"),

@@ -75,10 +75,10 @@ class ScriptParams(WithParams):
         """Path of the script that defines `main(task_config)`; or a function to call so, which travels as source with the imports, functions and plain values that it uses. (required)"""
 
     def setUserParams(self, value: str | dict[str, Any]) -> Self:
-        """What the script finds in `task_config.user_params`: a JSON object. (default '{}')"""
+        """A JSON object, which is `task_config.user_params`. (default '{}')"""
 
     def getUserParams(self) -> str:
-        """What the script finds in `task_config.user_params`: a JSON object. (default '{}')"""
+        """A JSON object, which is `task_config.user_params`. (default '{}')"""
 
     def setOutputSchemaStr(self, value: str) -> Self:
         """Columns of the rows that the script writes: "name type, name type". (required)"""
@@ -102,28 +102,28 @@ class ScriptParams(WithParams):
         """Columns of the rows that the script writes: "name type, name type". (required)"""
 
     def setSelectedCols(self, value: Sequence[str]) -> Self:
-        """Columns that reach the script; all when it is not set. (default None)"""
+        """Columns that reach the script; all if unset. (default None)"""
 
     def getSelectedCols(self) -> list[str] | None:
-        """Columns that reach the script; all when it is not set. (default None)"""
+        """Columns that reach the script; all if unset. (default None)"""
 
     def setSelectedColNames(self, value: Sequence[str]) -> Self:
-        """Columns that reach the script; all when it is not set. (default None)"""
+        """Columns that reach the script; all if unset. (default None)"""
 
     def getSelectedColNames(self) -> list[str] | None:
-        """Columns that reach the script; all when it is not set. (default None)"""
+        """Columns that reach the script; all if unset. (default None)"""
 
     def setNumWorkers(self, value: int) -> Self:
-        """Number of TensorFlow processes that get rows; from the parallelism when it is not set. (default None)"""
+        """Number of processes that get rows; from the parallelism if unset. (default None)"""
 
     def getNumWorkers(self) -> int | None:
-        """Number of TensorFlow processes that get rows; from the parallelism when it is not set. (default None)"""
+        """Number of processes that get rows; from the parallelism if unset. (default None)"""
 
     def setNumPSs(self, value: int) -> Self:
-        """Number of parameter servers; from the parallelism when it is not set. (default None)"""
+        """Number of parameter servers; from the parallelism if unset. (default None)"""
 
     def getNumPSs(self) -> int | None:
-        """Number of parameter servers; from the parallelism when it is not set. (default None)"""
+        """Number of parameter servers; from the parallelism if unset. (default None)"""
 
     def setPythonEnv(self, value: str) -> Self:
         """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
@@ -138,10 +138,10 @@ class ScriptParams(WithParams):
         """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
     def setExactDoubles(self, value: bool) -> Self:
-        """Send DOUBLE columns as 8 bytes in a bytes feature, instead of narrowing them to float32. (default False)"""
+        """Send DOUBLE columns as 8 bytes in a bytes feature, not as float32. (default False)"""
 
     def getExactDoubles(self) -> bool:
-        """Send DOUBLE columns as 8 bytes in a bytes feature, instead of narrowing them to float32. (default False)"""
+        """Send DOUBLE columns as 8 bytes in a bytes feature, not as float32. (default False)"""
 
     def setIntraOpParallelism(self, value: int) -> Self:
         """Threads of one TensorFlow operation. (default 4)"""
@@ -168,10 +168,10 @@ class ScriptParams(WithParams):
         """With equalSteps "pad": the feature that is 0 in added rows and 1 in all others; or a FLOAT column of the table, which keeps its values and is 0 in added rows. (default 'weight')"""
 
     def setHostNetwork(self, value: str) -> Self:
-        """Network of the addresses that processes use, such as "10.1.0.0/16", for hosts that have several. (default None)"""
+        """Network of the addresses that processes use, such as "10.1.0.0/16". (default None)"""
 
     def getHostNetwork(self) -> str | None:
-        """Network of the addresses that processes use, such as "10.1.0.0/16", for hosts that have several. (default None)"""
+        """Network of the addresses that processes use, such as "10.1.0.0/16". (default None)"""
 
     def setGroupTls(self, value: bool) -> Self:
         """Encrypt the messages between Flink's Python workers of a group, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
@@ -180,46 +180,46 @@ class ScriptParams(WithParams):
         """Encrypt the messages between Flink's Python workers of a group, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
 
     def setGpusPerWorker(self, value: int) -> Self:
-        """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
+        """GPUs that each worker has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
 
     def getGpusPerWorker(self) -> int | None:
-        """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
+        """GPUs that each worker has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
 
     def setCheckpointDir(self, value: str) -> Self:
-        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None when it is not set. (default None)"""
+        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None if unset. (default None)"""
 
     def getCheckpointDir(self) -> str | None:
-        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None when it is not set. (default None)"""
+        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None if unset. (default None)"""
 
     def setCheckpoint_dir(self, value: str) -> Self:
-        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None when it is not set. (default None)"""
+        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None if unset. (default None)"""
 
     def getCheckpoint_dir(self) -> str | None:
-        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None when it is not set. (default None)"""
+        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None if unset. (default None)"""
 
     def setStartTimeout(self, value: float) -> Self:
-        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+        """Seconds within which all processes have to be connected. (default 300.0)"""
 
     def getStartTimeout(self) -> float:
-        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+        """Seconds within which all processes have to be connected. (default 300.0)"""
 
     def setStallTimeout(self, value: float) -> Self:
-        """Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never. (default 600.0)"""
+        """Seconds without progress of any process after which the job fails, with stacks; 0 for never. (default 600.0)"""
 
     def getStallTimeout(self) -> float:
-        """Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never. (default 600.0)"""
+        """Seconds without progress of any process after which the job fails, with stacks; 0 for never. (default 600.0)"""
 
     def setProgress(self, value: bool) -> Self:
-        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+        """Show the progress of the job: on a terminal, in a notebook, or in a log. (default True)"""
 
     def getProgress(self) -> bool:
-        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+        """Show the progress of the job: on a terminal, in a notebook, or in a log. (default True)"""
 
     def setLogDir(self, value: str) -> Self:
-        """Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into `task_config.log_dir`: a folder, or an address of a storage. None when it is not set. (default None)"""
+        """Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into `task_config.log_dir`: a folder, or an address of a storage. None if unset. (default None)"""
 
     def getLogDir(self) -> str | None:
-        """Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into `task_config.log_dir`: a folder, or an address of a storage. None when it is not set. (default None)"""
+        """Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into `task_config.log_dir`: a folder, or an address of a storage. None if unset. (default None)"""
 
     def setLogFileSize(self, value: int) -> Self:
         """Bytes of a process's log file; then a new one is begun. (default 104857600)"""
@@ -234,10 +234,10 @@ class ScriptParams(WithParams):
         """Log files of a process; by default as many as Flink keeps. (default None)"""
 
     def setReadOnce(self, value: bool) -> Self:
-        """The script reads its rows once: they wait in Flink, and are not kept on disk. (default False)"""
+        """The script reads its rows once: they wait in Flink, not on disk. (default False)"""
 
     def getReadOnce(self) -> bool:
-        """The script reads its rows once: they wait in Flink, and are not kept on disk. (default False)"""
+        """The script reads its rows once: they wait in Flink, not on disk. (default False)"""
 
     def setMLEnvironmentId(self, value: int) -> Self:
         """Always 0: a program has one environment. (default 0)"""
@@ -312,10 +312,10 @@ class StreamParams(WithParams):
         """Path of the script that defines `main(task_config)`; or a function to call so, which travels as source with the imports, functions and plain values that it uses. (required)"""
 
     def setUserParams(self, value: str | dict[str, Any]) -> Self:
-        """What the script finds in `task_config.user_params`: a JSON object. (default '{}')"""
+        """A JSON object, which is `task_config.user_params`. (default '{}')"""
 
     def getUserParams(self) -> str:
-        """What the script finds in `task_config.user_params`: a JSON object. (default '{}')"""
+        """A JSON object, which is `task_config.user_params`. (default '{}')"""
 
     def setOutputSchemaStr(self, value: str) -> Self:
         """Columns of the rows that the script writes: "name type, name type"; an event time is declared as in SQL: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS SOURCE_WATERMARK()", with the watermarks of the input. (required)"""
@@ -339,28 +339,28 @@ class StreamParams(WithParams):
         """Columns of the rows that the script writes: "name type, name type"; an event time is declared as in SQL: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS SOURCE_WATERMARK()", with the watermarks of the input. (required)"""
 
     def setSelectedCols(self, value: Sequence[str]) -> Self:
-        """Columns that reach the script; all when it is not set. (default None)"""
+        """Columns that reach the script; all if unset. (default None)"""
 
     def getSelectedCols(self) -> list[str] | None:
-        """Columns that reach the script; all when it is not set. (default None)"""
+        """Columns that reach the script; all if unset. (default None)"""
 
     def setSelectedColNames(self, value: Sequence[str]) -> Self:
-        """Columns that reach the script; all when it is not set. (default None)"""
+        """Columns that reach the script; all if unset. (default None)"""
 
     def getSelectedColNames(self) -> list[str] | None:
-        """Columns that reach the script; all when it is not set. (default None)"""
+        """Columns that reach the script; all if unset. (default None)"""
 
     def setNumWorkers(self, value: int) -> Self:
-        """Number of TensorFlow processes that get rows; from the parallelism when it is not set. (default None)"""
+        """Number of processes that get rows; from the parallelism if unset. (default None)"""
 
     def getNumWorkers(self) -> int | None:
-        """Number of TensorFlow processes that get rows; from the parallelism when it is not set. (default None)"""
+        """Number of processes that get rows; from the parallelism if unset. (default None)"""
 
     def setNumPSs(self, value: int) -> Self:
-        """Number of parameter servers; from the parallelism when it is not set. (default None)"""
+        """Number of parameter servers; from the parallelism if unset. (default None)"""
 
     def getNumPSs(self) -> int | None:
-        """Number of parameter servers; from the parallelism when it is not set. (default None)"""
+        """Number of parameter servers; from the parallelism if unset. (default None)"""
 
     def setPythonEnv(self, value: str) -> Self:
         """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
@@ -375,10 +375,10 @@ class StreamParams(WithParams):
         """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
     def setExactDoubles(self, value: bool) -> Self:
-        """Send DOUBLE columns as 8 bytes in a bytes feature, instead of narrowing them to float32. (default False)"""
+        """Send DOUBLE columns as 8 bytes in a bytes feature, not as float32. (default False)"""
 
     def getExactDoubles(self) -> bool:
-        """Send DOUBLE columns as 8 bytes in a bytes feature, instead of narrowing them to float32. (default False)"""
+        """Send DOUBLE columns as 8 bytes in a bytes feature, not as float32. (default False)"""
 
     def setIntraOpParallelism(self, value: int) -> Self:
         """Threads of one TensorFlow operation. (default 4)"""
@@ -393,10 +393,10 @@ class StreamParams(WithParams):
         """For tf.distribute.ParameterServerStrategy: the chief gets no rows, and the group ends when its script does. (default False)"""
 
     def setHostNetwork(self, value: str) -> Self:
-        """Network of the addresses that processes use, such as "10.1.0.0/16", for hosts that have several. (default None)"""
+        """Network of the addresses that processes use, such as "10.1.0.0/16". (default None)"""
 
     def getHostNetwork(self) -> str | None:
-        """Network of the addresses that processes use, such as "10.1.0.0/16", for hosts that have several. (default None)"""
+        """Network of the addresses that processes use, such as "10.1.0.0/16". (default None)"""
 
     def setGroupTls(self, value: bool) -> Self:
         """Encrypt the messages between Flink's Python workers of a group, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
@@ -405,46 +405,46 @@ class StreamParams(WithParams):
         """Encrypt the messages between Flink's Python workers of a group, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
 
     def setGpusPerWorker(self, value: int) -> Self:
-        """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
+        """GPUs that each worker has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
 
     def getGpusPerWorker(self) -> int | None:
-        """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
+        """GPUs that each worker has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
 
     def setCheckpointDir(self, value: str) -> Self:
-        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None when it is not set. (default None)"""
+        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None if unset. (default None)"""
 
     def getCheckpointDir(self) -> str | None:
-        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None when it is not set. (default None)"""
+        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None if unset. (default None)"""
 
     def setCheckpoint_dir(self, value: str) -> Self:
-        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None when it is not set. (default None)"""
+        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None if unset. (default None)"""
 
     def getCheckpoint_dir(self) -> str | None:
-        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None when it is not set. (default None)"""
+        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None if unset. (default None)"""
 
     def setStartTimeout(self, value: float) -> Self:
-        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+        """Seconds within which all processes have to be connected. (default 300.0)"""
 
     def getStartTimeout(self) -> float:
-        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+        """Seconds within which all processes have to be connected. (default 300.0)"""
 
     def setStallTimeout(self, value: float) -> Self:
-        """Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never. (default 600.0)"""
+        """Seconds without progress of any process after which the job fails, with stacks; 0 for never. (default 600.0)"""
 
     def getStallTimeout(self) -> float:
-        """Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never. (default 600.0)"""
+        """Seconds without progress of any process after which the job fails, with stacks; 0 for never. (default 600.0)"""
 
     def setProgress(self, value: bool) -> Self:
-        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+        """Show the progress of the job: on a terminal, in a notebook, or in a log. (default True)"""
 
     def getProgress(self) -> bool:
-        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+        """Show the progress of the job: on a terminal, in a notebook, or in a log. (default True)"""
 
     def setLogDir(self, value: str) -> Self:
-        """Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into `task_config.log_dir`: a folder, or an address of a storage. None when it is not set. (default None)"""
+        """Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into `task_config.log_dir`: a folder, or an address of a storage. None if unset. (default None)"""
 
     def getLogDir(self) -> str | None:
-        """Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into `task_config.log_dir`: a folder, or an address of a storage. None when it is not set. (default None)"""
+        """Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into `task_config.log_dir`: a folder, or an address of a storage. None if unset. (default None)"""
 
     def setLogFileSize(self, value: int) -> Self:
         """Bytes of a process's log file; then a new one is begun. (default 104857600)"""
@@ -556,34 +556,34 @@ class TrainParams(WithParams):
         """Path of the script that defines `main(task_config)`; or a function to call so, which travels as source with the imports, functions and plain values that it uses. (required)"""
 
     def setUserParams(self, value: str | dict[str, Any]) -> Self:
-        """What the script finds in `task_config.user_params`: a JSON object. (default '{}')"""
+        """A JSON object, which is `task_config.user_params`. (default '{}')"""
 
     def getUserParams(self) -> str:
-        """What the script finds in `task_config.user_params`: a JSON object. (default '{}')"""
+        """A JSON object, which is `task_config.user_params`. (default '{}')"""
 
     def setSelectedCols(self, value: Sequence[str]) -> Self:
-        """Columns that reach the script; all when it is not set. (default None)"""
+        """Columns that reach the script; all if unset. (default None)"""
 
     def getSelectedCols(self) -> list[str] | None:
-        """Columns that reach the script; all when it is not set. (default None)"""
+        """Columns that reach the script; all if unset. (default None)"""
 
     def setSelectedColNames(self, value: Sequence[str]) -> Self:
-        """Columns that reach the script; all when it is not set. (default None)"""
+        """Columns that reach the script; all if unset. (default None)"""
 
     def getSelectedColNames(self) -> list[str] | None:
-        """Columns that reach the script; all when it is not set. (default None)"""
+        """Columns that reach the script; all if unset. (default None)"""
 
     def setNumWorkers(self, value: int) -> Self:
-        """Number of TensorFlow processes that get rows; from the parallelism when it is not set. (default None)"""
+        """Number of processes that get rows; from the parallelism if unset. (default None)"""
 
     def getNumWorkers(self) -> int | None:
-        """Number of TensorFlow processes that get rows; from the parallelism when it is not set. (default None)"""
+        """Number of processes that get rows; from the parallelism if unset. (default None)"""
 
     def setNumPSs(self, value: int) -> Self:
-        """Number of parameter servers; from the parallelism when it is not set. (default None)"""
+        """Number of parameter servers; from the parallelism if unset. (default None)"""
 
     def getNumPSs(self) -> int | None:
-        """Number of parameter servers; from the parallelism when it is not set. (default None)"""
+        """Number of parameter servers; from the parallelism if unset. (default None)"""
 
     def setPythonEnv(self, value: str) -> Self:
         """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
@@ -598,10 +598,10 @@ class TrainParams(WithParams):
         """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
     def setExactDoubles(self, value: bool) -> Self:
-        """Send DOUBLE columns as 8 bytes in a bytes feature, instead of narrowing them to float32. (default False)"""
+        """Send DOUBLE columns as 8 bytes in a bytes feature, not as float32. (default False)"""
 
     def getExactDoubles(self) -> bool:
-        """Send DOUBLE columns as 8 bytes in a bytes feature, instead of narrowing them to float32. (default False)"""
+        """Send DOUBLE columns as 8 bytes in a bytes feature, not as float32. (default False)"""
 
     def setIntraOpParallelism(self, value: int) -> Self:
         """Threads of one TensorFlow operation. (default 4)"""
@@ -628,10 +628,10 @@ class TrainParams(WithParams):
         """With equalSteps "pad": the feature that is 0 in added rows and 1 in all others; or a FLOAT column of the table, which keeps its values and is 0 in added rows. (default 'weight')"""
 
     def setHostNetwork(self, value: str) -> Self:
-        """Network of the addresses that processes use, such as "10.1.0.0/16", for hosts that have several. (default None)"""
+        """Network of the addresses that processes use, such as "10.1.0.0/16". (default None)"""
 
     def getHostNetwork(self) -> str | None:
-        """Network of the addresses that processes use, such as "10.1.0.0/16", for hosts that have several. (default None)"""
+        """Network of the addresses that processes use, such as "10.1.0.0/16". (default None)"""
 
     def setGroupTls(self, value: bool) -> Self:
         """Encrypt the messages between Flink's Python workers of a group, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
@@ -640,46 +640,46 @@ class TrainParams(WithParams):
         """Encrypt the messages between Flink's Python workers of a group, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
 
     def setGpusPerWorker(self, value: int) -> Self:
-        """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
+        """GPUs that each worker has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
 
     def getGpusPerWorker(self) -> int | None:
-        """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
+        """GPUs that each worker has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
 
     def setCheckpointDir(self, value: str) -> Self:
-        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None when it is not set. (default None)"""
+        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None if unset. (default None)"""
 
     def getCheckpointDir(self) -> str | None:
-        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None when it is not set. (default None)"""
+        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None if unset. (default None)"""
 
     def setCheckpoint_dir(self, value: str) -> Self:
-        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None when it is not set. (default None)"""
+        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None if unset. (default None)"""
 
     def getCheckpoint_dir(self) -> str | None:
-        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None when it is not set. (default None)"""
+        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None if unset. (default None)"""
 
     def setStartTimeout(self, value: float) -> Self:
-        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+        """Seconds within which all processes have to be connected. (default 300.0)"""
 
     def getStartTimeout(self) -> float:
-        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+        """Seconds within which all processes have to be connected. (default 300.0)"""
 
     def setStallTimeout(self, value: float) -> Self:
-        """Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never. (default 600.0)"""
+        """Seconds without progress of any process after which the job fails, with stacks; 0 for never. (default 600.0)"""
 
     def getStallTimeout(self) -> float:
-        """Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never. (default 600.0)"""
+        """Seconds without progress of any process after which the job fails, with stacks; 0 for never. (default 600.0)"""
 
     def setProgress(self, value: bool) -> Self:
-        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+        """Show the progress of the job: on a terminal, in a notebook, or in a log. (default True)"""
 
     def getProgress(self) -> bool:
-        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+        """Show the progress of the job: on a terminal, in a notebook, or in a log. (default True)"""
 
     def setLogDir(self, value: str) -> Self:
-        """Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into `task_config.log_dir`: a folder, or an address of a storage. None when it is not set. (default None)"""
+        """Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into `task_config.log_dir`: a folder, or an address of a storage. None if unset. (default None)"""
 
     def getLogDir(self) -> str | None:
-        """Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into `task_config.log_dir`: a folder, or an address of a storage. None when it is not set. (default None)"""
+        """Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into `task_config.log_dir`: a folder, or an address of a storage. None if unset. (default None)"""
 
     def setLogFileSize(self, value: int) -> Self:
         """Bytes of a process's log file; then a new one is begun. (default 104857600)"""
@@ -694,10 +694,10 @@ class TrainParams(WithParams):
         """Log files of a process; by default as many as Flink keeps. (default None)"""
 
     def setReadOnce(self, value: bool) -> Self:
-        """The script reads its rows once: they wait in Flink, and are not kept on disk. (default False)"""
+        """The script reads its rows once: they wait in Flink, not on disk. (default False)"""
 
     def getReadOnce(self) -> bool:
-        """The script reads its rows once: they wait in Flink, and are not kept on disk. (default False)"""
+        """The script reads its rows once: they wait in Flink, not on disk. (default False)"""
 
     def setMLEnvironmentId(self, value: int) -> Self:
         """Always 0: a program has one environment. (default 0)"""
@@ -795,34 +795,34 @@ class TrainerParams(WithParams):
         """Path of the script that defines `main(task_config)`; or a function to call so, which travels as source with the imports, functions and plain values that it uses. (required)"""
 
     def setUserParams(self, value: str | dict[str, Any]) -> Self:
-        """What the script finds in `task_config.user_params`: a JSON object. (default '{}')"""
+        """A JSON object, which is `task_config.user_params`. (default '{}')"""
 
     def getUserParams(self) -> str:
-        """What the script finds in `task_config.user_params`: a JSON object. (default '{}')"""
+        """A JSON object, which is `task_config.user_params`. (default '{}')"""
 
     def setSelectedCols(self, value: Sequence[str]) -> Self:
-        """Columns that reach the script; all when it is not set. (default None)"""
+        """Columns that reach the script; all if unset. (default None)"""
 
     def getSelectedCols(self) -> list[str] | None:
-        """Columns that reach the script; all when it is not set. (default None)"""
+        """Columns that reach the script; all if unset. (default None)"""
 
     def setSelectedColNames(self, value: Sequence[str]) -> Self:
-        """Columns that reach the script; all when it is not set. (default None)"""
+        """Columns that reach the script; all if unset. (default None)"""
 
     def getSelectedColNames(self) -> list[str] | None:
-        """Columns that reach the script; all when it is not set. (default None)"""
+        """Columns that reach the script; all if unset. (default None)"""
 
     def setNumWorkers(self, value: int) -> Self:
-        """Number of TensorFlow processes that get rows; from the parallelism when it is not set. (default None)"""
+        """Number of processes that get rows; from the parallelism if unset. (default None)"""
 
     def getNumWorkers(self) -> int | None:
-        """Number of TensorFlow processes that get rows; from the parallelism when it is not set. (default None)"""
+        """Number of processes that get rows; from the parallelism if unset. (default None)"""
 
     def setNumPSs(self, value: int) -> Self:
-        """Number of parameter servers; from the parallelism when it is not set. (default None)"""
+        """Number of parameter servers; from the parallelism if unset. (default None)"""
 
     def getNumPSs(self) -> int | None:
-        """Number of parameter servers; from the parallelism when it is not set. (default None)"""
+        """Number of parameter servers; from the parallelism if unset. (default None)"""
 
     def setPythonEnv(self, value: str) -> Self:
         """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
@@ -837,10 +837,10 @@ class TrainerParams(WithParams):
         """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
     def setExactDoubles(self, value: bool) -> Self:
-        """Send DOUBLE columns as 8 bytes in a bytes feature, instead of narrowing them to float32. (default False)"""
+        """Send DOUBLE columns as 8 bytes in a bytes feature, not as float32. (default False)"""
 
     def getExactDoubles(self) -> bool:
-        """Send DOUBLE columns as 8 bytes in a bytes feature, instead of narrowing them to float32. (default False)"""
+        """Send DOUBLE columns as 8 bytes in a bytes feature, not as float32. (default False)"""
 
     def setIntraOpParallelism(self, value: int) -> Self:
         """Threads of one TensorFlow operation. (default 4)"""
@@ -867,10 +867,10 @@ class TrainerParams(WithParams):
         """With equalSteps "pad": the feature that is 0 in added rows and 1 in all others; or a FLOAT column of the table, which keeps its values and is 0 in added rows. (default 'weight')"""
 
     def setHostNetwork(self, value: str) -> Self:
-        """Network of the addresses that processes use, such as "10.1.0.0/16", for hosts that have several. (default None)"""
+        """Network of the addresses that processes use, such as "10.1.0.0/16". (default None)"""
 
     def getHostNetwork(self) -> str | None:
-        """Network of the addresses that processes use, such as "10.1.0.0/16", for hosts that have several. (default None)"""
+        """Network of the addresses that processes use, such as "10.1.0.0/16". (default None)"""
 
     def setGroupTls(self, value: bool) -> Self:
         """Encrypt the messages between Flink's Python workers of a group, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
@@ -879,46 +879,46 @@ class TrainerParams(WithParams):
         """Encrypt the messages between Flink's Python workers of a group, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
 
     def setGpusPerWorker(self, value: int) -> Self:
-        """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
+        """GPUs that each worker has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
 
     def getGpusPerWorker(self) -> int | None:
-        """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
+        """GPUs that each worker has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
 
     def setCheckpointDir(self, value: str) -> Self:
-        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None when it is not set. (default None)"""
+        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None if unset. (default None)"""
 
     def getCheckpointDir(self) -> str | None:
-        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None when it is not set. (default None)"""
+        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None if unset. (default None)"""
 
     def setCheckpoint_dir(self, value: str) -> Self:
-        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None when it is not set. (default None)"""
+        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None if unset. (default None)"""
 
     def getCheckpoint_dir(self) -> str | None:
-        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None when it is not set. (default None)"""
+        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None if unset. (default None)"""
 
     def setStartTimeout(self, value: float) -> Self:
-        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+        """Seconds within which all processes have to be connected. (default 300.0)"""
 
     def getStartTimeout(self) -> float:
-        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+        """Seconds within which all processes have to be connected. (default 300.0)"""
 
     def setStallTimeout(self, value: float) -> Self:
-        """Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never. (default 600.0)"""
+        """Seconds without progress of any process after which the job fails, with stacks; 0 for never. (default 600.0)"""
 
     def getStallTimeout(self) -> float:
-        """Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never. (default 600.0)"""
+        """Seconds without progress of any process after which the job fails, with stacks; 0 for never. (default 600.0)"""
 
     def setProgress(self, value: bool) -> Self:
-        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+        """Show the progress of the job: on a terminal, in a notebook, or in a log. (default True)"""
 
     def getProgress(self) -> bool:
-        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+        """Show the progress of the job: on a terminal, in a notebook, or in a log. (default True)"""
 
     def setLogDir(self, value: str) -> Self:
-        """Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into `task_config.log_dir`: a folder, or an address of a storage. None when it is not set. (default None)"""
+        """Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into `task_config.log_dir`: a folder, or an address of a storage. None if unset. (default None)"""
 
     def getLogDir(self) -> str | None:
-        """Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into `task_config.log_dir`: a folder, or an address of a storage. None when it is not set. (default None)"""
+        """Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into `task_config.log_dir`: a folder, or an address of a storage. None if unset. (default None)"""
 
     def setLogFileSize(self, value: int) -> Self:
         """Bytes of a process's log file; then a new one is begun. (default 104857600)"""
@@ -933,10 +933,10 @@ class TrainerParams(WithParams):
         """Log files of a process; by default as many as Flink keeps. (default None)"""
 
     def setReadOnce(self, value: bool) -> Self:
-        """The script reads its rows once: they wait in Flink, and are not kept on disk. (default False)"""
+        """The script reads its rows once: they wait in Flink, not on disk. (default False)"""
 
     def getReadOnce(self) -> bool:
-        """The script reads its rows once: they wait in Flink, and are not kept on disk. (default False)"""
+        """The script reads its rows once: they wait in Flink, not on disk. (default False)"""
 
     def setMLEnvironmentId(self, value: int) -> Self:
         """Always 0: a program has one environment. (default 0)"""
@@ -951,10 +951,10 @@ class TrainerParams(WithParams):
         """Folder or address that hosts and this program reach, for the model; else its table carries it, at about 10 MB/s. (default None)"""
 
     def setInferSelectedCols(self, value: Sequence[str]) -> Self:
-        """Columns that feed the model when it predicts; all when it is not set. (default None)"""
+        """Columns that feed the predicting model; all if unset. (default None)"""
 
     def getInferSelectedCols(self) -> list[str] | None:
-        """Columns that feed the model when it predicts; all when it is not set. (default None)"""
+        """Columns that feed the predicting model; all if unset. (default None)"""
 
     def setOutputSchemaStr(self, value: str) -> Self:
         """Columns that show the outputs of the model: "name type, name type". (required)"""
@@ -984,10 +984,10 @@ class TrainerParams(WithParams):
         """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names when it is not set. (default None)"""
 
     def setInputSignatureDefs(self, value: Sequence[str]) -> Self:
-        """The signature's inputs that selectedCols feed, in their order; the inputs of the same names when it is not set. (default None)"""
+        """The signature's inputs that selectedCols feed, in their order; the inputs of the same names if unset. (default None)"""
 
     def getInputSignatureDefs(self) -> list[str] | None:
-        """The signature's inputs that selectedCols feed, in their order; the inputs of the same names when it is not set. (default None)"""
+        """The signature's inputs that selectedCols feed, in their order; the inputs of the same names if unset. (default None)"""
 
     def setSignatureDefKey(self, value: str) -> Self:
         """Name of the signature. (default 'serving_default')"""
@@ -1002,16 +1002,16 @@ class TrainerParams(WithParams):
         """Tag of the graph. (default 'serve')"""
 
     def setReservedCols(self, value: Sequence[str]) -> Self:
-        """Input columns that stay in the result; all when it is not set. (default None)"""
+        """Input columns that stay in the result; all if unset. (default None)"""
 
     def getReservedCols(self) -> list[str] | None:
-        """Input columns that stay in the result; all when it is not set. (default None)"""
+        """Input columns that stay in the result; all if unset. (default None)"""
 
     def setKeepColNames(self, value: Sequence[str]) -> Self:
-        """Input columns that stay in the result; all when it is not set. (default None)"""
+        """Input columns that stay in the result; all if unset. (default None)"""
 
     def getKeepColNames(self) -> list[str] | None:
-        """Input columns that stay in the result; all when it is not set. (default None)"""
+        """Input columns that stay in the result; all if unset. (default None)"""
 
     def setDefaults(self, value: str | dict[str, Any]) -> Self:
         """Columns that feed the model, and the value that stands for null in each; in other columns a null is an error of its row. (default '{}')"""
@@ -1026,10 +1026,10 @@ class TrainerParams(WithParams):
         """Most rows in one call of the model. (default 256)"""
 
     def setErrorCol(self, value: str) -> Self:
-        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; when it is not set, such a row fails the job. (default None)"""
+        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; if unset, such a row fails the job. (default None)"""
 
     def getErrorCol(self) -> str | None:
-        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; when it is not set, such a row fails the job. (default None)"""
+        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; if unset, such a row fails the job. (default None)"""
 
     def setCellsHoldBatches(self, value: bool) -> Self:
         """A cell is a whole tensor with the batch dimension, such as [1, 28, 28, 1], as Alink's SavedModel operators take it. (default False)"""
@@ -1044,16 +1044,16 @@ class TrainerParams(WithParams):
         """Folder in which newer models appear, as SavedModel folders or zip or tar files of them; the newest takes over. Every host has to have it. (default None)"""
 
     def setModelStreamScanInterval(self, value: float) -> Self:
-        """Seconds from one look into modelStreamFilePath to the next. (default 10.0)"""
+        """Seconds between looks into modelStreamFilePath. (default 10.0)"""
 
     def getModelStreamScanInterval(self) -> float:
-        """Seconds from one look into modelStreamFilePath to the next. (default 10.0)"""
+        """Seconds between looks into modelStreamFilePath. (default 10.0)"""
 
     def setModelStreamStartTime(self, value: str) -> Self:
-        """Models in modelStreamFilePath that are older do not count: "2024-05-31 18:00:00", local time; now when it is not set. (default None)"""
+        """Models in modelStreamFilePath that are older do not count: "2024-05-31 18:00:00", local time; now if unset. (default None)"""
 
     def getModelStreamStartTime(self) -> str | None:
-        """Models in modelStreamFilePath that are older do not count: "2024-05-31 18:00:00", local time; now when it is not set. (default None)"""
+        """Models in modelStreamFilePath that are older do not count: "2024-05-31 18:00:00", local time; now if unset. (default None)"""
 
     def setChunkWait(self, value: float) -> Self:
         """Most seconds that rows wait on their way to the model, and back, to travel together; the job takes the shortest of all its operators. (default 0.01)"""
@@ -1137,22 +1137,22 @@ class PredictParams(WithParams):
         """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names when it is not set. (default None)"""
 
     def setSelectedCols(self, value: Sequence[str]) -> Self:
-        """Columns that feed the model; all when it is not set. (default None)"""
+        """Columns that feed the model; all if unset. (default None)"""
 
     def getSelectedCols(self) -> list[str] | None:
-        """Columns that feed the model; all when it is not set. (default None)"""
+        """Columns that feed the model; all if unset. (default None)"""
 
     def setSelectedColNames(self, value: Sequence[str]) -> Self:
-        """Columns that feed the model; all when it is not set. (default None)"""
+        """Columns that feed the model; all if unset. (default None)"""
 
     def getSelectedColNames(self) -> list[str] | None:
-        """Columns that feed the model; all when it is not set. (default None)"""
+        """Columns that feed the model; all if unset. (default None)"""
 
     def setInputSignatureDefs(self, value: Sequence[str]) -> Self:
-        """The signature's inputs that selectedCols feed, in their order; the inputs of the same names when it is not set. (default None)"""
+        """The signature's inputs that selectedCols feed, in their order; the inputs of the same names if unset. (default None)"""
 
     def getInputSignatureDefs(self) -> list[str] | None:
-        """The signature's inputs that selectedCols feed, in their order; the inputs of the same names when it is not set. (default None)"""
+        """The signature's inputs that selectedCols feed, in their order; the inputs of the same names if unset. (default None)"""
 
     def setSignatureDefKey(self, value: str) -> Self:
         """Name of the signature. (default 'serving_default')"""
@@ -1167,16 +1167,16 @@ class PredictParams(WithParams):
         """Tag of the graph. (default 'serve')"""
 
     def setReservedCols(self, value: Sequence[str]) -> Self:
-        """Input columns that stay in the result; all when it is not set. (default None)"""
+        """Input columns that stay in the result; all if unset. (default None)"""
 
     def getReservedCols(self) -> list[str] | None:
-        """Input columns that stay in the result; all when it is not set. (default None)"""
+        """Input columns that stay in the result; all if unset. (default None)"""
 
     def setKeepColNames(self, value: Sequence[str]) -> Self:
-        """Input columns that stay in the result; all when it is not set. (default None)"""
+        """Input columns that stay in the result; all if unset. (default None)"""
 
     def getKeepColNames(self) -> list[str] | None:
-        """Input columns that stay in the result; all when it is not set. (default None)"""
+        """Input columns that stay in the result; all if unset. (default None)"""
 
     def setDefaults(self, value: str | dict[str, Any]) -> Self:
         """Columns that feed the model, and the value that stands for null in each; in other columns a null is an error of its row. (default '{}')"""
@@ -1191,16 +1191,16 @@ class PredictParams(WithParams):
         """Most rows in one call of the model. (default 256)"""
 
     def setIntraOpParallelism(self, value: int) -> Self:
-        """Threads of one TensorFlow operation; TensorFlow's choice when it is not set. (default None)"""
+        """Threads of one operation; TensorFlow's choice if unset. (default None)"""
 
     def getIntraOpParallelism(self) -> int | None:
-        """Threads of one TensorFlow operation; TensorFlow's choice when it is not set. (default None)"""
+        """Threads of one operation; TensorFlow's choice if unset. (default None)"""
 
     def setErrorCol(self, value: str) -> Self:
-        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; when it is not set, such a row fails the job. (default None)"""
+        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; if unset, such a row fails the job. (default None)"""
 
     def getErrorCol(self) -> str | None:
-        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; when it is not set, such a row fails the job. (default None)"""
+        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; if unset, such a row fails the job. (default None)"""
 
     def setCellsHoldBatches(self, value: bool) -> Self:
         """A cell is a whole tensor with the batch dimension, such as [1, 28, 28, 1], as Alink's SavedModel operators take it. (default False)"""
@@ -1233,10 +1233,10 @@ class PredictParams(WithParams):
         """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
 
     def setProgress(self, value: bool) -> Self:
-        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+        """Show the progress of the job: on a terminal, in a notebook, or in a log. (default True)"""
 
     def getProgress(self) -> bool:
-        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+        """Show the progress of the job: on a terminal, in a notebook, or in a log. (default True)"""
 
     def setMLEnvironmentId(self, value: int) -> Self:
         """Always 0: a program has one environment. (default 0)"""
@@ -1309,22 +1309,22 @@ class SavedModelPredictParams(WithParams):
         """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names when it is not set. (default None)"""
 
     def setSelectedCols(self, value: Sequence[str]) -> Self:
-        """Columns that feed the model; all when it is not set. (default None)"""
+        """Columns that feed the model; all if unset. (default None)"""
 
     def getSelectedCols(self) -> list[str] | None:
-        """Columns that feed the model; all when it is not set. (default None)"""
+        """Columns that feed the model; all if unset. (default None)"""
 
     def setSelectedColNames(self, value: Sequence[str]) -> Self:
-        """Columns that feed the model; all when it is not set. (default None)"""
+        """Columns that feed the model; all if unset. (default None)"""
 
     def getSelectedColNames(self) -> list[str] | None:
-        """Columns that feed the model; all when it is not set. (default None)"""
+        """Columns that feed the model; all if unset. (default None)"""
 
     def setInputSignatureDefs(self, value: Sequence[str]) -> Self:
-        """The signature's inputs that selectedCols feed, in their order; the inputs of the same names when it is not set. (default None)"""
+        """The signature's inputs that selectedCols feed, in their order; the inputs of the same names if unset. (default None)"""
 
     def getInputSignatureDefs(self) -> list[str] | None:
-        """The signature's inputs that selectedCols feed, in their order; the inputs of the same names when it is not set. (default None)"""
+        """The signature's inputs that selectedCols feed, in their order; the inputs of the same names if unset. (default None)"""
 
     def setSignatureDefKey(self, value: str) -> Self:
         """Name of the signature. (default 'serving_default')"""
@@ -1339,16 +1339,16 @@ class SavedModelPredictParams(WithParams):
         """Tag of the graph. (default 'serve')"""
 
     def setReservedCols(self, value: Sequence[str]) -> Self:
-        """Input columns that stay in the result; all when it is not set. (default None)"""
+        """Input columns that stay in the result; all if unset. (default None)"""
 
     def getReservedCols(self) -> list[str] | None:
-        """Input columns that stay in the result; all when it is not set. (default None)"""
+        """Input columns that stay in the result; all if unset. (default None)"""
 
     def setKeepColNames(self, value: Sequence[str]) -> Self:
-        """Input columns that stay in the result; all when it is not set. (default None)"""
+        """Input columns that stay in the result; all if unset. (default None)"""
 
     def getKeepColNames(self) -> list[str] | None:
-        """Input columns that stay in the result; all when it is not set. (default None)"""
+        """Input columns that stay in the result; all if unset. (default None)"""
 
     def setDefaults(self, value: str | dict[str, Any]) -> Self:
         """Columns that feed the model, and the value that stands for null in each; in other columns a null is an error of its row. (default '{}')"""
@@ -1363,16 +1363,16 @@ class SavedModelPredictParams(WithParams):
         """Most rows in one call of the model. (default 256)"""
 
     def setIntraOpParallelism(self, value: int) -> Self:
-        """Threads of one TensorFlow operation; TensorFlow's choice when it is not set. (default None)"""
+        """Threads of one operation; TensorFlow's choice if unset. (default None)"""
 
     def getIntraOpParallelism(self) -> int | None:
-        """Threads of one TensorFlow operation; TensorFlow's choice when it is not set. (default None)"""
+        """Threads of one operation; TensorFlow's choice if unset. (default None)"""
 
     def setErrorCol(self, value: str) -> Self:
-        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; when it is not set, such a row fails the job. (default None)"""
+        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; if unset, such a row fails the job. (default None)"""
 
     def getErrorCol(self) -> str | None:
-        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; when it is not set, such a row fails the job. (default None)"""
+        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; if unset, such a row fails the job. (default None)"""
 
     def setCellsHoldBatches(self, value: bool) -> Self:
         """A cell is a whole tensor with the batch dimension, such as [1, 28, 28, 1], as Alink's SavedModel operators take it. (default False)"""
@@ -1405,10 +1405,10 @@ class SavedModelPredictParams(WithParams):
         """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
 
     def setProgress(self, value: bool) -> Self:
-        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+        """Show the progress of the job: on a terminal, in a notebook, or in a log. (default True)"""
 
     def getProgress(self) -> bool:
-        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+        """Show the progress of the job: on a terminal, in a notebook, or in a log. (default True)"""
 
     def setMLEnvironmentId(self, value: int) -> Self:
         """Always 0: a program has one environment. (default 0)"""
@@ -1480,22 +1480,22 @@ class PredictStreamParams(WithParams):
         """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names when it is not set. (default None)"""
 
     def setSelectedCols(self, value: Sequence[str]) -> Self:
-        """Columns that feed the model; all when it is not set. (default None)"""
+        """Columns that feed the model; all if unset. (default None)"""
 
     def getSelectedCols(self) -> list[str] | None:
-        """Columns that feed the model; all when it is not set. (default None)"""
+        """Columns that feed the model; all if unset. (default None)"""
 
     def setSelectedColNames(self, value: Sequence[str]) -> Self:
-        """Columns that feed the model; all when it is not set. (default None)"""
+        """Columns that feed the model; all if unset. (default None)"""
 
     def getSelectedColNames(self) -> list[str] | None:
-        """Columns that feed the model; all when it is not set. (default None)"""
+        """Columns that feed the model; all if unset. (default None)"""
 
     def setInputSignatureDefs(self, value: Sequence[str]) -> Self:
-        """The signature's inputs that selectedCols feed, in their order; the inputs of the same names when it is not set. (default None)"""
+        """The signature's inputs that selectedCols feed, in their order; the inputs of the same names if unset. (default None)"""
 
     def getInputSignatureDefs(self) -> list[str] | None:
-        """The signature's inputs that selectedCols feed, in their order; the inputs of the same names when it is not set. (default None)"""
+        """The signature's inputs that selectedCols feed, in their order; the inputs of the same names if unset. (default None)"""
 
     def setSignatureDefKey(self, value: str) -> Self:
         """Name of the signature. (default 'serving_default')"""
@@ -1510,16 +1510,16 @@ class PredictStreamParams(WithParams):
         """Tag of the graph. (default 'serve')"""
 
     def setReservedCols(self, value: Sequence[str]) -> Self:
-        """Input columns that stay in the result; all when it is not set. (default None)"""
+        """Input columns that stay in the result; all if unset. (default None)"""
 
     def getReservedCols(self) -> list[str] | None:
-        """Input columns that stay in the result; all when it is not set. (default None)"""
+        """Input columns that stay in the result; all if unset. (default None)"""
 
     def setKeepColNames(self, value: Sequence[str]) -> Self:
-        """Input columns that stay in the result; all when it is not set. (default None)"""
+        """Input columns that stay in the result; all if unset. (default None)"""
 
     def getKeepColNames(self) -> list[str] | None:
-        """Input columns that stay in the result; all when it is not set. (default None)"""
+        """Input columns that stay in the result; all if unset. (default None)"""
 
     def setDefaults(self, value: str | dict[str, Any]) -> Self:
         """Columns that feed the model, and the value that stands for null in each; in other columns a null is an error of its row. (default '{}')"""
@@ -1534,16 +1534,16 @@ class PredictStreamParams(WithParams):
         """Most rows in one call of the model. (default 256)"""
 
     def setIntraOpParallelism(self, value: int) -> Self:
-        """Threads of one TensorFlow operation; TensorFlow's choice when it is not set. (default None)"""
+        """Threads of one operation; TensorFlow's choice if unset. (default None)"""
 
     def getIntraOpParallelism(self) -> int | None:
-        """Threads of one TensorFlow operation; TensorFlow's choice when it is not set. (default None)"""
+        """Threads of one operation; TensorFlow's choice if unset. (default None)"""
 
     def setErrorCol(self, value: str) -> Self:
-        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; when it is not set, such a row fails the job. (default None)"""
+        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; if unset, such a row fails the job. (default None)"""
 
     def getErrorCol(self) -> str | None:
-        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; when it is not set, such a row fails the job. (default None)"""
+        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; if unset, such a row fails the job. (default None)"""
 
     def setCellsHoldBatches(self, value: bool) -> Self:
         """A cell is a whole tensor with the batch dimension, such as [1, 28, 28, 1], as Alink's SavedModel operators take it. (default False)"""
@@ -1576,10 +1576,10 @@ class PredictStreamParams(WithParams):
         """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
 
     def setProgress(self, value: bool) -> Self:
-        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+        """Show the progress of the job: on a terminal, in a notebook, or in a log. (default True)"""
 
     def getProgress(self) -> bool:
-        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+        """Show the progress of the job: on a terminal, in a notebook, or in a log. (default True)"""
 
     def setMLEnvironmentId(self, value: int) -> Self:
         """Always 0: a program has one environment. (default 0)"""
@@ -1588,10 +1588,10 @@ class PredictStreamParams(WithParams):
         """Always 0: a program has one environment. (default 0)"""
 
     def setModelFilePath(self, value: str) -> Self:
-        """Address of a model: an .ak file with a model table, or a SavedModel as folder, zip or tar file. (default None)"""
+        """Address of a model: an .ak file with a model table, or a SavedModel. (default None)"""
 
     def getModelFilePath(self) -> str | None:
-        """Address of a model: an .ak file with a model table, or a SavedModel as folder, zip or tar file. (default None)"""
+        """Address of a model: an .ak file with a model table, or a SavedModel. (default None)"""
 
     def setModelStreamFilePath(self, value: str) -> Self:
         """Folder in which newer models appear, as SavedModel folders or zip or tar files of them; the newest takes over. Every host has to have it. (default None)"""
@@ -1600,16 +1600,16 @@ class PredictStreamParams(WithParams):
         """Folder in which newer models appear, as SavedModel folders or zip or tar files of them; the newest takes over. Every host has to have it. (default None)"""
 
     def setModelStreamScanInterval(self, value: float) -> Self:
-        """Seconds from one look into modelStreamFilePath to the next. (default 10.0)"""
+        """Seconds between looks into modelStreamFilePath. (default 10.0)"""
 
     def getModelStreamScanInterval(self) -> float:
-        """Seconds from one look into modelStreamFilePath to the next. (default 10.0)"""
+        """Seconds between looks into modelStreamFilePath. (default 10.0)"""
 
     def setModelStreamStartTime(self, value: str) -> Self:
-        """Models in modelStreamFilePath that are older do not count: "2024-05-31 18:00:00", local time; now when it is not set. (default None)"""
+        """Models in modelStreamFilePath that are older do not count: "2024-05-31 18:00:00", local time; now if unset. (default None)"""
 
     def getModelStreamStartTime(self) -> str | None:
-        """Models in modelStreamFilePath that are older do not count: "2024-05-31 18:00:00", local time; now when it is not set. (default None)"""
+        """Models in modelStreamFilePath that are older do not count: "2024-05-31 18:00:00", local time; now if unset. (default None)"""
 
     def setChunkWait(self, value: float) -> Self:
         """Most seconds that rows wait on their way to the model, and back, to travel together; the job takes the shortest of all its operators. (default 0.01)"""
@@ -1693,22 +1693,22 @@ class SavedModelPredictStreamParams(WithParams):
         """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names when it is not set. (default None)"""
 
     def setSelectedCols(self, value: Sequence[str]) -> Self:
-        """Columns that feed the model; all when it is not set. (default None)"""
+        """Columns that feed the model; all if unset. (default None)"""
 
     def getSelectedCols(self) -> list[str] | None:
-        """Columns that feed the model; all when it is not set. (default None)"""
+        """Columns that feed the model; all if unset. (default None)"""
 
     def setSelectedColNames(self, value: Sequence[str]) -> Self:
-        """Columns that feed the model; all when it is not set. (default None)"""
+        """Columns that feed the model; all if unset. (default None)"""
 
     def getSelectedColNames(self) -> list[str] | None:
-        """Columns that feed the model; all when it is not set. (default None)"""
+        """Columns that feed the model; all if unset. (default None)"""
 
     def setInputSignatureDefs(self, value: Sequence[str]) -> Self:
-        """The signature's inputs that selectedCols feed, in their order; the inputs of the same names when it is not set. (default None)"""
+        """The signature's inputs that selectedCols feed, in their order; the inputs of the same names if unset. (default None)"""
 
     def getInputSignatureDefs(self) -> list[str] | None:
-        """The signature's inputs that selectedCols feed, in their order; the inputs of the same names when it is not set. (default None)"""
+        """The signature's inputs that selectedCols feed, in their order; the inputs of the same names if unset. (default None)"""
 
     def setSignatureDefKey(self, value: str) -> Self:
         """Name of the signature. (default 'serving_default')"""
@@ -1723,16 +1723,16 @@ class SavedModelPredictStreamParams(WithParams):
         """Tag of the graph. (default 'serve')"""
 
     def setReservedCols(self, value: Sequence[str]) -> Self:
-        """Input columns that stay in the result; all when it is not set. (default None)"""
+        """Input columns that stay in the result; all if unset. (default None)"""
 
     def getReservedCols(self) -> list[str] | None:
-        """Input columns that stay in the result; all when it is not set. (default None)"""
+        """Input columns that stay in the result; all if unset. (default None)"""
 
     def setKeepColNames(self, value: Sequence[str]) -> Self:
-        """Input columns that stay in the result; all when it is not set. (default None)"""
+        """Input columns that stay in the result; all if unset. (default None)"""
 
     def getKeepColNames(self) -> list[str] | None:
-        """Input columns that stay in the result; all when it is not set. (default None)"""
+        """Input columns that stay in the result; all if unset. (default None)"""
 
     def setDefaults(self, value: str | dict[str, Any]) -> Self:
         """Columns that feed the model, and the value that stands for null in each; in other columns a null is an error of its row. (default '{}')"""
@@ -1747,16 +1747,16 @@ class SavedModelPredictStreamParams(WithParams):
         """Most rows in one call of the model. (default 256)"""
 
     def setIntraOpParallelism(self, value: int) -> Self:
-        """Threads of one TensorFlow operation; TensorFlow's choice when it is not set. (default None)"""
+        """Threads of one operation; TensorFlow's choice if unset. (default None)"""
 
     def getIntraOpParallelism(self) -> int | None:
-        """Threads of one TensorFlow operation; TensorFlow's choice when it is not set. (default None)"""
+        """Threads of one operation; TensorFlow's choice if unset. (default None)"""
 
     def setErrorCol(self, value: str) -> Self:
-        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; when it is not set, such a row fails the job. (default None)"""
+        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; if unset, such a row fails the job. (default None)"""
 
     def getErrorCol(self) -> str | None:
-        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; when it is not set, such a row fails the job. (default None)"""
+        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; if unset, such a row fails the job. (default None)"""
 
     def setCellsHoldBatches(self, value: bool) -> Self:
         """A cell is a whole tensor with the batch dimension, such as [1, 28, 28, 1], as Alink's SavedModel operators take it. (default False)"""
@@ -1789,10 +1789,10 @@ class SavedModelPredictStreamParams(WithParams):
         """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
 
     def setProgress(self, value: bool) -> Self:
-        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+        """Show the progress of the job: on a terminal, in a notebook, or in a log. (default True)"""
 
     def getProgress(self) -> bool:
-        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+        """Show the progress of the job: on a terminal, in a notebook, or in a log. (default True)"""
 
     def setMLEnvironmentId(self, value: int) -> Self:
         """Always 0: a program has one environment. (default 0)"""
@@ -1807,16 +1807,16 @@ class SavedModelPredictStreamParams(WithParams):
         """Folder in which newer models appear, as SavedModel folders or zip or tar files of them; the newest takes over. Every host has to have it. (default None)"""
 
     def setModelStreamScanInterval(self, value: float) -> Self:
-        """Seconds from one look into modelStreamFilePath to the next. (default 10.0)"""
+        """Seconds between looks into modelStreamFilePath. (default 10.0)"""
 
     def getModelStreamScanInterval(self) -> float:
-        """Seconds from one look into modelStreamFilePath to the next. (default 10.0)"""
+        """Seconds between looks into modelStreamFilePath. (default 10.0)"""
 
     def setModelStreamStartTime(self, value: str) -> Self:
-        """Models in modelStreamFilePath that are older do not count: "2024-05-31 18:00:00", local time; now when it is not set. (default None)"""
+        """Models in modelStreamFilePath that are older do not count: "2024-05-31 18:00:00", local time; now if unset. (default None)"""
 
     def getModelStreamStartTime(self) -> str | None:
-        """Models in modelStreamFilePath that are older do not count: "2024-05-31 18:00:00", local time; now when it is not set. (default None)"""
+        """Models in modelStreamFilePath that are older do not count: "2024-05-31 18:00:00", local time; now if unset. (default None)"""
 
     def setChunkWait(self, value: float) -> Self:
         """Most seconds that rows wait on their way to the model, and back, to travel together; the job takes the shortest of all its operators. (default 0.01)"""
@@ -1885,16 +1885,16 @@ class KerasTrainParams(WithParams):
         """Layers as text, such as ["Dense(64, activation='relu')"]: names of tf.keras.layers with literals. The output layer is added. (required)"""
 
     def setOptimizer(self, value: str) -> Self:
-        """Optimizer as text, such as "Adam(0.01)": a name of tf.keras.optimizers with literals. (default 'Adam()')"""
+        """Optimizer of tf.keras.optimizers as text, such as "Adam(0.01)". (default 'Adam()')"""
 
     def getOptimizer(self) -> str:
-        """Optimizer as text, such as "Adam(0.01)": a name of tf.keras.optimizers with literals. (default 'Adam()')"""
+        """Optimizer of tf.keras.optimizers as text, such as "Adam(0.01)". (default 'Adam()')"""
 
     def setLearningRate(self, value: float) -> Self:
-        """Learning rate of an optimizer whose text does not set it; the optimizer's own when it is not set. (default None)"""
+        """Learning rate, unless the optimizer's text sets it. (default None)"""
 
     def getLearningRate(self) -> float | None:
-        """Learning rate of an optimizer whose text does not set it; the optimizer's own when it is not set. (default None)"""
+        """Learning rate, unless the optimizer's text sets it. (default None)"""
 
     def setNumEpochs(self, value: int) -> Self:
         """Passes over the rows. (default 10)"""
@@ -1909,16 +1909,16 @@ class KerasTrainParams(WithParams):
         """Rows in a step of all workers together. (default 128)"""
 
     def setValidationSplit(self, value: float) -> Self:
-        """Fraction of the rows, the first ones, that is evaluated after each epoch; with one worker. (default 0.0)"""
+        """Leading fraction of the rows, evaluated after each epoch; with one worker. (default 0.0)"""
 
     def getValidationSplit(self) -> float:
-        """Fraction of the rows, the first ones, that is evaluated after each epoch; with one worker. (default 0.0)"""
+        """Leading fraction of the rows, evaluated after each epoch; with one worker. (default 0.0)"""
 
     def setSaveBestOnly(self, value: bool) -> Self:
-        """The model is that of the best epoch by bestMetric, not of the last; needs validationSplit. (default False)"""
+        """Keep the model of the best epoch by bestMetric; needs validationSplit. (default False)"""
 
     def getSaveBestOnly(self) -> bool:
-        """The model is that of the best epoch by bestMetric, not of the last; needs validationSplit. (default False)"""
+        """Keep the model of the best epoch by bestMetric; needs validationSplit. (default False)"""
 
     def setBestMetric(self, value: str) -> Self:
         """Metric of the validation rows for saveBestOnly, such as "auc". (default 'loss')"""
@@ -1927,28 +1927,28 @@ class KerasTrainParams(WithParams):
         """Metric of the validation rows for saveBestOnly, such as "auc". (default 'loss')"""
 
     def setSaveCheckpointsEpochs(self, value: float) -> Self:
-        """Epochs from one checkpoint to the next, rounded, at least 1. (default 1.0)"""
+        """Epochs between checkpoints, rounded, at least 1. (default 1.0)"""
 
     def getSaveCheckpointsEpochs(self) -> float:
-        """Epochs from one checkpoint to the next, rounded, at least 1. (default 1.0)"""
+        """Epochs between checkpoints, rounded, at least 1. (default 1.0)"""
 
     def setSaveCheckpointsSecs(self, value: float) -> Self:
-        """Seconds from one checkpoint to the next instead of epochs; with one worker. (default None)"""
+        """Seconds between checkpoints, not epochs; with one worker. (default None)"""
 
     def getSaveCheckpointsSecs(self) -> float | None:
-        """Seconds from one checkpoint to the next instead of epochs; with one worker. (default None)"""
+        """Seconds between checkpoints, not epochs; with one worker. (default None)"""
 
     def setCheckpointFilePath(self, value: str) -> Self:
-        """Folder that keeps the latest checkpoint, at a path that all hosts have; nothing is kept when it is not set. (default None)"""
+        """Folder for the latest checkpoint, at a path that all hosts have. (default None)"""
 
     def getCheckpointFilePath(self) -> str | None:
-        """Folder that keeps the latest checkpoint, at a path that all hosts have; nothing is kept when it is not set. (default None)"""
+        """Folder for the latest checkpoint, at a path that all hosts have. (default None)"""
 
     def setRemoveCheckpointBeforeTraining(self, value: bool) -> Self:
-        """Start from scratch; otherwise training resumes from the checkpoint in checkpointFilePath. (default True)"""
+        """Start from scratch, not from the checkpoint in checkpointFilePath. (default True)"""
 
     def getRemoveCheckpointBeforeTraining(self) -> bool:
-        """Start from scratch; otherwise training resumes from the checkpoint in checkpointFilePath. (default True)"""
+        """Start from scratch, not from the checkpoint in checkpointFilePath. (default True)"""
 
     def setSeed(self, value: int) -> Self:
         """Seed of weights and shuffling. (default None)"""
@@ -1957,10 +1957,10 @@ class KerasTrainParams(WithParams):
         """Seed of weights and shuffling. (default None)"""
 
     def setNumWorkers(self, value: int) -> Self:
-        """Number of TensorFlow processes that get rows; from the parallelism when it is not set. (default None)"""
+        """Number of processes that get rows; from the parallelism if unset. (default None)"""
 
     def getNumWorkers(self) -> int | None:
-        """Number of TensorFlow processes that get rows; from the parallelism when it is not set. (default None)"""
+        """Number of processes that get rows; from the parallelism if unset. (default None)"""
 
     def setNumPSs(self, value: int) -> Self:
         """Number of parameter servers: 0, since workers train in step. (default 0)"""
@@ -1987,10 +1987,10 @@ class KerasTrainParams(WithParams):
         """Threads of one TensorFlow operation. (default 4)"""
 
     def setHostNetwork(self, value: str) -> Self:
-        """Network of the addresses that processes use, such as "10.1.0.0/16", for hosts that have several. (default None)"""
+        """Network of the addresses that processes use, such as "10.1.0.0/16". (default None)"""
 
     def getHostNetwork(self) -> str | None:
-        """Network of the addresses that processes use, such as "10.1.0.0/16", for hosts that have several. (default None)"""
+        """Network of the addresses that processes use, such as "10.1.0.0/16". (default None)"""
 
     def setGroupTls(self, value: bool) -> Self:
         """Encrypt the messages between Flink's Python workers of a group, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
@@ -1999,34 +1999,34 @@ class KerasTrainParams(WithParams):
         """Encrypt the messages between Flink's Python workers of a group, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
 
     def setGpusPerWorker(self, value: int) -> Self:
-        """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
+        """GPUs that each worker has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
 
     def getGpusPerWorker(self) -> int | None:
-        """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
+        """GPUs that each worker has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
 
     def setStartTimeout(self, value: float) -> Self:
-        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+        """Seconds within which all processes have to be connected. (default 300.0)"""
 
     def getStartTimeout(self) -> float:
-        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+        """Seconds within which all processes have to be connected. (default 300.0)"""
 
     def setStallTimeout(self, value: float) -> Self:
-        """Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never. (default 600.0)"""
+        """Seconds without progress of any process after which the job fails, with stacks; 0 for never. (default 600.0)"""
 
     def getStallTimeout(self) -> float:
-        """Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never. (default 600.0)"""
+        """Seconds without progress of any process after which the job fails, with stacks; 0 for never. (default 600.0)"""
 
     def setProgress(self, value: bool) -> Self:
-        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+        """Show the progress of the job: on a terminal, in a notebook, or in a log. (default True)"""
 
     def getProgress(self) -> bool:
-        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+        """Show the progress of the job: on a terminal, in a notebook, or in a log. (default True)"""
 
     def setLogDir(self, value: str) -> Self:
-        """Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into `task_config.log_dir`: a folder, or an address of a storage. None when it is not set. (default None)"""
+        """Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into `task_config.log_dir`: a folder, or an address of a storage. None if unset. (default None)"""
 
     def getLogDir(self) -> str | None:
-        """Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into `task_config.log_dir`: a folder, or an address of a storage. None when it is not set. (default None)"""
+        """Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into `task_config.log_dir`: a folder, or an address of a storage. None if unset. (default None)"""
 
     def setModelDir(self, value: str) -> Self:
         """Folder or address that hosts and this program reach, for the model; else its table carries it, at about 10 MB/s. (default None)"""
@@ -2108,16 +2108,16 @@ class KerasTrainerParams(WithParams):
         """Layers as text, such as ["Dense(64, activation='relu')"]: names of tf.keras.layers with literals. The output layer is added. (required)"""
 
     def setOptimizer(self, value: str) -> Self:
-        """Optimizer as text, such as "Adam(0.01)": a name of tf.keras.optimizers with literals. (default 'Adam()')"""
+        """Optimizer of tf.keras.optimizers as text, such as "Adam(0.01)". (default 'Adam()')"""
 
     def getOptimizer(self) -> str:
-        """Optimizer as text, such as "Adam(0.01)": a name of tf.keras.optimizers with literals. (default 'Adam()')"""
+        """Optimizer of tf.keras.optimizers as text, such as "Adam(0.01)". (default 'Adam()')"""
 
     def setLearningRate(self, value: float) -> Self:
-        """Learning rate of an optimizer whose text does not set it; the optimizer's own when it is not set. (default None)"""
+        """Learning rate, unless the optimizer's text sets it. (default None)"""
 
     def getLearningRate(self) -> float | None:
-        """Learning rate of an optimizer whose text does not set it; the optimizer's own when it is not set. (default None)"""
+        """Learning rate, unless the optimizer's text sets it. (default None)"""
 
     def setNumEpochs(self, value: int) -> Self:
         """Passes over the rows. (default 10)"""
@@ -2132,16 +2132,16 @@ class KerasTrainerParams(WithParams):
         """Rows in a step of all workers together. (default 128)"""
 
     def setValidationSplit(self, value: float) -> Self:
-        """Fraction of the rows, the first ones, that is evaluated after each epoch; with one worker. (default 0.0)"""
+        """Leading fraction of the rows, evaluated after each epoch; with one worker. (default 0.0)"""
 
     def getValidationSplit(self) -> float:
-        """Fraction of the rows, the first ones, that is evaluated after each epoch; with one worker. (default 0.0)"""
+        """Leading fraction of the rows, evaluated after each epoch; with one worker. (default 0.0)"""
 
     def setSaveBestOnly(self, value: bool) -> Self:
-        """The model is that of the best epoch by bestMetric, not of the last; needs validationSplit. (default False)"""
+        """Keep the model of the best epoch by bestMetric; needs validationSplit. (default False)"""
 
     def getSaveBestOnly(self) -> bool:
-        """The model is that of the best epoch by bestMetric, not of the last; needs validationSplit. (default False)"""
+        """Keep the model of the best epoch by bestMetric; needs validationSplit. (default False)"""
 
     def setBestMetric(self, value: str) -> Self:
         """Metric of the validation rows for saveBestOnly, such as "auc". (default 'loss')"""
@@ -2150,28 +2150,28 @@ class KerasTrainerParams(WithParams):
         """Metric of the validation rows for saveBestOnly, such as "auc". (default 'loss')"""
 
     def setSaveCheckpointsEpochs(self, value: float) -> Self:
-        """Epochs from one checkpoint to the next, rounded, at least 1. (default 1.0)"""
+        """Epochs between checkpoints, rounded, at least 1. (default 1.0)"""
 
     def getSaveCheckpointsEpochs(self) -> float:
-        """Epochs from one checkpoint to the next, rounded, at least 1. (default 1.0)"""
+        """Epochs between checkpoints, rounded, at least 1. (default 1.0)"""
 
     def setSaveCheckpointsSecs(self, value: float) -> Self:
-        """Seconds from one checkpoint to the next instead of epochs; with one worker. (default None)"""
+        """Seconds between checkpoints, not epochs; with one worker. (default None)"""
 
     def getSaveCheckpointsSecs(self) -> float | None:
-        """Seconds from one checkpoint to the next instead of epochs; with one worker. (default None)"""
+        """Seconds between checkpoints, not epochs; with one worker. (default None)"""
 
     def setCheckpointFilePath(self, value: str) -> Self:
-        """Folder that keeps the latest checkpoint, at a path that all hosts have; nothing is kept when it is not set. (default None)"""
+        """Folder for the latest checkpoint, at a path that all hosts have. (default None)"""
 
     def getCheckpointFilePath(self) -> str | None:
-        """Folder that keeps the latest checkpoint, at a path that all hosts have; nothing is kept when it is not set. (default None)"""
+        """Folder for the latest checkpoint, at a path that all hosts have. (default None)"""
 
     def setRemoveCheckpointBeforeTraining(self, value: bool) -> Self:
-        """Start from scratch; otherwise training resumes from the checkpoint in checkpointFilePath. (default True)"""
+        """Start from scratch, not from the checkpoint in checkpointFilePath. (default True)"""
 
     def getRemoveCheckpointBeforeTraining(self) -> bool:
-        """Start from scratch; otherwise training resumes from the checkpoint in checkpointFilePath. (default True)"""
+        """Start from scratch, not from the checkpoint in checkpointFilePath. (default True)"""
 
     def setSeed(self, value: int) -> Self:
         """Seed of weights and shuffling. (default None)"""
@@ -2180,10 +2180,10 @@ class KerasTrainerParams(WithParams):
         """Seed of weights and shuffling. (default None)"""
 
     def setNumWorkers(self, value: int) -> Self:
-        """Number of TensorFlow processes that get rows; from the parallelism when it is not set. (default None)"""
+        """Number of processes that get rows; from the parallelism if unset. (default None)"""
 
     def getNumWorkers(self) -> int | None:
-        """Number of TensorFlow processes that get rows; from the parallelism when it is not set. (default None)"""
+        """Number of processes that get rows; from the parallelism if unset. (default None)"""
 
     def setNumPSs(self, value: int) -> Self:
         """Number of parameter servers: 0, since workers train in step. (default 0)"""
@@ -2210,10 +2210,10 @@ class KerasTrainerParams(WithParams):
         """Threads of one TensorFlow operation. (default 4)"""
 
     def setHostNetwork(self, value: str) -> Self:
-        """Network of the addresses that processes use, such as "10.1.0.0/16", for hosts that have several. (default None)"""
+        """Network of the addresses that processes use, such as "10.1.0.0/16". (default None)"""
 
     def getHostNetwork(self) -> str | None:
-        """Network of the addresses that processes use, such as "10.1.0.0/16", for hosts that have several. (default None)"""
+        """Network of the addresses that processes use, such as "10.1.0.0/16". (default None)"""
 
     def setGroupTls(self, value: bool) -> Self:
         """Encrypt the messages between Flink's Python workers of a group, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
@@ -2222,34 +2222,34 @@ class KerasTrainerParams(WithParams):
         """Encrypt the messages between Flink's Python workers of a group, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
 
     def setGpusPerWorker(self, value: int) -> Self:
-        """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
+        """GPUs that each worker has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
 
     def getGpusPerWorker(self) -> int | None:
-        """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
+        """GPUs that each worker has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
 
     def setStartTimeout(self, value: float) -> Self:
-        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+        """Seconds within which all processes have to be connected. (default 300.0)"""
 
     def getStartTimeout(self) -> float:
-        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+        """Seconds within which all processes have to be connected. (default 300.0)"""
 
     def setStallTimeout(self, value: float) -> Self:
-        """Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never. (default 600.0)"""
+        """Seconds without progress of any process after which the job fails, with stacks; 0 for never. (default 600.0)"""
 
     def getStallTimeout(self) -> float:
-        """Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never. (default 600.0)"""
+        """Seconds without progress of any process after which the job fails, with stacks; 0 for never. (default 600.0)"""
 
     def setProgress(self, value: bool) -> Self:
-        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+        """Show the progress of the job: on a terminal, in a notebook, or in a log. (default True)"""
 
     def getProgress(self) -> bool:
-        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+        """Show the progress of the job: on a terminal, in a notebook, or in a log. (default True)"""
 
     def setLogDir(self, value: str) -> Self:
-        """Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into `task_config.log_dir`: a folder, or an address of a storage. None when it is not set. (default None)"""
+        """Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into `task_config.log_dir`: a folder, or an address of a storage. None if unset. (default None)"""
 
     def getLogDir(self) -> str | None:
-        """Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into `task_config.log_dir`: a folder, or an address of a storage. None when it is not set. (default None)"""
+        """Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into `task_config.log_dir`: a folder, or an address of a storage. None if unset. (default None)"""
 
     def setModelDir(self, value: str) -> Self:
         """Folder or address that hosts and this program reach, for the model; else its table carries it, at about 10 MB/s. (default None)"""
@@ -2270,22 +2270,22 @@ class KerasTrainerParams(WithParams):
         """Column of the result with the label or the number. (required)"""
 
     def setPredictionDetailCol(self, value: str) -> Self:
-        """Column of the result with the probability of each label as a JSON object; no such column when it is not set. (default None)"""
+        """Column of the result with the probability of each label as a JSON object; no such column if unset. (default None)"""
 
     def getPredictionDetailCol(self) -> str | None:
-        """Column of the result with the probability of each label as a JSON object; no such column when it is not set. (default None)"""
+        """Column of the result with the probability of each label as a JSON object; no such column if unset. (default None)"""
 
     def setReservedCols(self, value: Sequence[str]) -> Self:
-        """Input columns that stay in the result; all when it is not set. (default None)"""
+        """Input columns that stay in the result; all if unset. (default None)"""
 
     def getReservedCols(self) -> list[str] | None:
-        """Input columns that stay in the result; all when it is not set. (default None)"""
+        """Input columns that stay in the result; all if unset. (default None)"""
 
     def setKeepColNames(self, value: Sequence[str]) -> Self:
-        """Input columns that stay in the result; all when it is not set. (default None)"""
+        """Input columns that stay in the result; all if unset. (default None)"""
 
     def getKeepColNames(self) -> list[str] | None:
-        """Input columns that stay in the result; all when it is not set. (default None)"""
+        """Input columns that stay in the result; all if unset. (default None)"""
 
     def setInferBatchSize(self, value: int) -> Self:
         """Most rows in one call of the model. (default 256)"""
@@ -2294,10 +2294,10 @@ class KerasTrainerParams(WithParams):
         """Most rows in one call of the model. (default 256)"""
 
     def setErrorCol(self, value: str) -> Self:
-        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; when it is not set, such a row fails the job. (default None)"""
+        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; if unset, such a row fails the job. (default None)"""
 
     def getErrorCol(self) -> str | None:
-        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; when it is not set, such a row fails the job. (default None)"""
+        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; if unset, such a row fails the job. (default None)"""
 
     def setModelStreamFilePath(self, value: str) -> Self:
         """Folder in which newer models appear, as SavedModel folders or zip or tar files of them; the newest takes over. Every host has to have it. (default None)"""
@@ -2306,16 +2306,16 @@ class KerasTrainerParams(WithParams):
         """Folder in which newer models appear, as SavedModel folders or zip or tar files of them; the newest takes over. Every host has to have it. (default None)"""
 
     def setModelStreamScanInterval(self, value: float) -> Self:
-        """Seconds from one look into modelStreamFilePath to the next. (default 10.0)"""
+        """Seconds between looks into modelStreamFilePath. (default 10.0)"""
 
     def getModelStreamScanInterval(self) -> float:
-        """Seconds from one look into modelStreamFilePath to the next. (default 10.0)"""
+        """Seconds between looks into modelStreamFilePath. (default 10.0)"""
 
     def setModelStreamStartTime(self, value: str) -> Self:
-        """Models in modelStreamFilePath that are older do not count: "2024-05-31 18:00:00", local time; now when it is not set. (default None)"""
+        """Models in modelStreamFilePath that are older do not count: "2024-05-31 18:00:00", local time; now if unset. (default None)"""
 
     def getModelStreamStartTime(self) -> str | None:
-        """Models in modelStreamFilePath that are older do not count: "2024-05-31 18:00:00", local time; now when it is not set. (default None)"""
+        """Models in modelStreamFilePath that are older do not count: "2024-05-31 18:00:00", local time; now if unset. (default None)"""
 
     def setChunkWait(self, value: float) -> Self:
         """Most seconds that rows wait on their way to the model, and back, to travel together; the job takes the shortest of all its operators. (default 0.01)"""
@@ -2368,22 +2368,22 @@ class KerasPredictParams(WithParams):
         """Column of the result with the label or the number. (required)"""
 
     def setPredictionDetailCol(self, value: str) -> Self:
-        """Column of the result with the probability of each label as a JSON object; no such column when it is not set. (default None)"""
+        """Column of the result with the probability of each label as a JSON object; no such column if unset. (default None)"""
 
     def getPredictionDetailCol(self) -> str | None:
-        """Column of the result with the probability of each label as a JSON object; no such column when it is not set. (default None)"""
+        """Column of the result with the probability of each label as a JSON object; no such column if unset. (default None)"""
 
     def setReservedCols(self, value: Sequence[str]) -> Self:
-        """Input columns that stay in the result; all when it is not set. (default None)"""
+        """Input columns that stay in the result; all if unset. (default None)"""
 
     def getReservedCols(self) -> list[str] | None:
-        """Input columns that stay in the result; all when it is not set. (default None)"""
+        """Input columns that stay in the result; all if unset. (default None)"""
 
     def setKeepColNames(self, value: Sequence[str]) -> Self:
-        """Input columns that stay in the result; all when it is not set. (default None)"""
+        """Input columns that stay in the result; all if unset. (default None)"""
 
     def getKeepColNames(self) -> list[str] | None:
-        """Input columns that stay in the result; all when it is not set. (default None)"""
+        """Input columns that stay in the result; all if unset. (default None)"""
 
     def setInferBatchSize(self, value: int) -> Self:
         """Most rows in one call of the model. (default 256)"""
@@ -2392,16 +2392,16 @@ class KerasPredictParams(WithParams):
         """Most rows in one call of the model. (default 256)"""
 
     def setIntraOpParallelism(self, value: int) -> Self:
-        """Threads of one TensorFlow operation; TensorFlow's choice when it is not set. (default None)"""
+        """Threads of one operation; TensorFlow's choice if unset. (default None)"""
 
     def getIntraOpParallelism(self) -> int | None:
-        """Threads of one TensorFlow operation; TensorFlow's choice when it is not set. (default None)"""
+        """Threads of one operation; TensorFlow's choice if unset. (default None)"""
 
     def setErrorCol(self, value: str) -> Self:
-        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; when it is not set, such a row fails the job. (default None)"""
+        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; if unset, such a row fails the job. (default None)"""
 
     def getErrorCol(self) -> str | None:
-        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; when it is not set, such a row fails the job. (default None)"""
+        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; if unset, such a row fails the job. (default None)"""
 
     def setPythonEnv(self, value: str) -> Self:
         """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
@@ -2428,10 +2428,10 @@ class KerasPredictParams(WithParams):
         """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
 
     def setProgress(self, value: bool) -> Self:
-        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+        """Show the progress of the job: on a terminal, in a notebook, or in a log. (default True)"""
 
     def getProgress(self) -> bool:
-        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+        """Show the progress of the job: on a terminal, in a notebook, or in a log. (default True)"""
 
     def setMLEnvironmentId(self, value: int) -> Self:
         """Always 0: a program has one environment. (default 0)"""
@@ -2472,22 +2472,22 @@ class KerasPredictStreamParams(WithParams):
         """Column of the result with the label or the number. (required)"""
 
     def setPredictionDetailCol(self, value: str) -> Self:
-        """Column of the result with the probability of each label as a JSON object; no such column when it is not set. (default None)"""
+        """Column of the result with the probability of each label as a JSON object; no such column if unset. (default None)"""
 
     def getPredictionDetailCol(self) -> str | None:
-        """Column of the result with the probability of each label as a JSON object; no such column when it is not set. (default None)"""
+        """Column of the result with the probability of each label as a JSON object; no such column if unset. (default None)"""
 
     def setReservedCols(self, value: Sequence[str]) -> Self:
-        """Input columns that stay in the result; all when it is not set. (default None)"""
+        """Input columns that stay in the result; all if unset. (default None)"""
 
     def getReservedCols(self) -> list[str] | None:
-        """Input columns that stay in the result; all when it is not set. (default None)"""
+        """Input columns that stay in the result; all if unset. (default None)"""
 
     def setKeepColNames(self, value: Sequence[str]) -> Self:
-        """Input columns that stay in the result; all when it is not set. (default None)"""
+        """Input columns that stay in the result; all if unset. (default None)"""
 
     def getKeepColNames(self) -> list[str] | None:
-        """Input columns that stay in the result; all when it is not set. (default None)"""
+        """Input columns that stay in the result; all if unset. (default None)"""
 
     def setInferBatchSize(self, value: int) -> Self:
         """Most rows in one call of the model. (default 256)"""
@@ -2496,16 +2496,16 @@ class KerasPredictStreamParams(WithParams):
         """Most rows in one call of the model. (default 256)"""
 
     def setIntraOpParallelism(self, value: int) -> Self:
-        """Threads of one TensorFlow operation; TensorFlow's choice when it is not set. (default None)"""
+        """Threads of one operation; TensorFlow's choice if unset. (default None)"""
 
     def getIntraOpParallelism(self) -> int | None:
-        """Threads of one TensorFlow operation; TensorFlow's choice when it is not set. (default None)"""
+        """Threads of one operation; TensorFlow's choice if unset. (default None)"""
 
     def setErrorCol(self, value: str) -> Self:
-        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; when it is not set, such a row fails the job. (default None)"""
+        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; if unset, such a row fails the job. (default None)"""
 
     def getErrorCol(self) -> str | None:
-        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; when it is not set, such a row fails the job. (default None)"""
+        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; if unset, such a row fails the job. (default None)"""
 
     def setPythonEnv(self, value: str) -> Self:
         """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
@@ -2532,10 +2532,10 @@ class KerasPredictStreamParams(WithParams):
         """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
 
     def setProgress(self, value: bool) -> Self:
-        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+        """Show the progress of the job: on a terminal, in a notebook, or in a log. (default True)"""
 
     def getProgress(self) -> bool:
-        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+        """Show the progress of the job: on a terminal, in a notebook, or in a log. (default True)"""
 
     def setMLEnvironmentId(self, value: int) -> Self:
         """Always 0: a program has one environment. (default 0)"""
@@ -2544,10 +2544,10 @@ class KerasPredictStreamParams(WithParams):
         """Always 0: a program has one environment. (default 0)"""
 
     def setModelFilePath(self, value: str) -> Self:
-        """Address of a model: an .ak file with a model table, or a SavedModel as folder, zip or tar file. (default None)"""
+        """Address of a model: an .ak file with a model table, or a SavedModel. (default None)"""
 
     def getModelFilePath(self) -> str | None:
-        """Address of a model: an .ak file with a model table, or a SavedModel as folder, zip or tar file. (default None)"""
+        """Address of a model: an .ak file with a model table, or a SavedModel. (default None)"""
 
     def setModelStreamFilePath(self, value: str) -> Self:
         """Folder in which newer models appear, as SavedModel folders or zip or tar files of them; the newest takes over. Every host has to have it. (default None)"""
@@ -2556,16 +2556,16 @@ class KerasPredictStreamParams(WithParams):
         """Folder in which newer models appear, as SavedModel folders or zip or tar files of them; the newest takes over. Every host has to have it. (default None)"""
 
     def setModelStreamScanInterval(self, value: float) -> Self:
-        """Seconds from one look into modelStreamFilePath to the next. (default 10.0)"""
+        """Seconds between looks into modelStreamFilePath. (default 10.0)"""
 
     def getModelStreamScanInterval(self) -> float:
-        """Seconds from one look into modelStreamFilePath to the next. (default 10.0)"""
+        """Seconds between looks into modelStreamFilePath. (default 10.0)"""
 
     def setModelStreamStartTime(self, value: str) -> Self:
-        """Models in modelStreamFilePath that are older do not count: "2024-05-31 18:00:00", local time; now when it is not set. (default None)"""
+        """Models in modelStreamFilePath that are older do not count: "2024-05-31 18:00:00", local time; now if unset. (default None)"""
 
     def getModelStreamStartTime(self) -> str | None:
-        """Models in modelStreamFilePath that are older do not count: "2024-05-31 18:00:00", local time; now when it is not set. (default None)"""
+        """Models in modelStreamFilePath that are older do not count: "2024-05-31 18:00:00", local time; now if unset. (default None)"""
 
     def setChunkWait(self, value: float) -> Self:
         """Most seconds that rows wait on their way to the model, and back, to travel together; the job takes the shortest of all its operators. (default 0.01)"""
@@ -2605,10 +2605,10 @@ class RandomTableParams(WithParams):
         """Number of random columns. (required)"""
 
     def setOutputCols(self, value: Sequence[str]) -> Self:
-        """Names of the random columns; col0, col1 and so on when it is not set. (default None)"""
+        """Names of the random columns; col0, col1 and so on if unset. (default None)"""
 
     def getOutputCols(self) -> list[str] | None:
-        """Names of the random columns; col0, col1 and so on when it is not set. (default None)"""
+        """Names of the random columns; col0, col1 and so on if unset. (default None)"""
 
     def setOutputColConfs(self, value: str) -> Self:
         """Distributions of columns: "name:uniform(0,1);name:gauss(0,1,nullper=0.1)"; also uniform_open, weight_set, poisson. (default None)"""
@@ -2617,10 +2617,10 @@ class RandomTableParams(WithParams):
         """Distributions of columns: "name:uniform(0,1);name:gauss(0,1,nullper=0.1)"; also uniform_open, weight_set, poisson. (default None)"""
 
     def setIdCol(self, value: str) -> Self:
-        """Name of a BIGINT column that counts the rows from 0; no such column when it is not set. (default None)"""
+        """Name of a BIGINT column that counts the rows from 0; no such column if unset. (default None)"""
 
     def getIdCol(self) -> str | None:
-        """Name of a BIGINT column that counts the rows from 0; no such column when it is not set. (default None)"""
+        """Name of a BIGINT column that counts the rows from 0; no such column if unset. (default None)"""
 
     def setMLEnvironmentId(self, value: int) -> Self:
         """Always 0: a program has one environment. (default 0)"""
@@ -2656,10 +2656,10 @@ class RandomStreamParams(WithParams):
         """Number of random columns. (required)"""
 
     def setOutputCols(self, value: Sequence[str]) -> Self:
-        """Names of the random columns; col0, col1 and so on when it is not set. (default None)"""
+        """Names of the random columns; col0, col1 and so on if unset. (default None)"""
 
     def getOutputCols(self) -> list[str] | None:
-        """Names of the random columns; col0, col1 and so on when it is not set. (default None)"""
+        """Names of the random columns; col0, col1 and so on if unset. (default None)"""
 
     def setOutputColConfs(self, value: str) -> Self:
         """Distributions of columns: "name:uniform(0,1);name:gauss(0,1,nullper=0.1)"; also uniform_open, weight_set, poisson. (default None)"""
@@ -2674,10 +2674,10 @@ class RandomStreamParams(WithParams):
         """Name of a BIGINT column that counts the rows from 1. (default 'num')"""
 
     def setTimePerSample(self, value: float) -> Self:
-        """Seconds from one row to the next; as fast as they are taken when it is not set. (default None)"""
+        """Seconds from one row to the next; as fast as they are taken if unset. (default None)"""
 
     def getTimePerSample(self) -> float | None:
-        """Seconds from one row to the next; as fast as they are taken when it is not set. (default None)"""
+        """Seconds from one row to the next; as fast as they are taken if unset. (default None)"""
 
     def setTimeZones(self, value: Sequence[float]) -> Self:
         """Least and most seconds from one row to the next; rows come in the middle of them, one like the other. (default None)"""
@@ -2835,10 +2835,10 @@ class AkSourceParams(WithParams):
         """Path of an .ak file or a folder of them, or an address: http(s), or what fsspec reaches. (required)"""
 
     def setTimeZone(self, value: str) -> Self:
-        """Time zone of DATE, TIME and TIMESTAMP in the file, such as "Asia/Shanghai"; that of the session when it is not set. (default None)"""
+        """Time zone of DATE, TIME and TIMESTAMP in the file, such as "Asia/Shanghai"; that of the session if unset. (default None)"""
 
     def getTimeZone(self) -> str | None:
-        """Time zone of DATE, TIME and TIMESTAMP in the file, such as "Asia/Shanghai"; that of the session when it is not set. (default None)"""
+        """Time zone of DATE, TIME and TIMESTAMP in the file, such as "Asia/Shanghai"; that of the session if unset. (default None)"""
 
     def setMLEnvironmentId(self, value: int) -> Self:
         """Always 0: a program has one environment. (default 0)"""
@@ -2865,10 +2865,10 @@ class AkSinkParams(WithParams):
         """Path of a file on the host of this program. (required)"""
 
     def setTimeZone(self, value: str) -> Self:
-        """Time zone of DATE, TIME and TIMESTAMP in the file, such as "Asia/Shanghai"; that of the session when it is not set. (default None)"""
+        """Time zone of DATE, TIME and TIMESTAMP in the file, such as "Asia/Shanghai"; that of the session if unset. (default None)"""
 
     def getTimeZone(self) -> str | None:
-        """Time zone of DATE, TIME and TIMESTAMP in the file, such as "Asia/Shanghai"; that of the session when it is not set. (default None)"""
+        """Time zone of DATE, TIME and TIMESTAMP in the file, such as "Asia/Shanghai"; that of the session if unset. (default None)"""
 
     def setOverwriteSink(self, value: bool) -> Self:
         """Replace a file that exists; otherwise it is an error. (default False)"""

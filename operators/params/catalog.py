@@ -40,22 +40,17 @@ MAIN_SCRIPT_FILE = Param(
     "functions and plain values that it uses.", main_script,
 )  # fmt: skip
 USER_PARAMS = Param(
-    "userParams", "str | dict[str, Any]", "What the script finds in `task_config.user_params`: a JSON object.", json_object,
-    "{}",
+    "userParams", "str | dict[str, Any]", "A JSON object, which is `task_config.user_params`.", json_object, "{}",
 )  # fmt: skip
 OUTPUT_SCHEMA_STR = Param(
     "outputSchemaStr", "str", 'Columns of the rows that the script writes: "name type, name type".', schema_text,
     aliases=("schemaStr", "schema", "tableSchema"),
 )  # fmt: skip
 SELECTED_COLS = Param(
-    "selectedCols", "Sequence[str]", "Columns that reach the script; all when it is not set.", names, None,
-    aliases=("selectedColNames",),
+    "selectedCols", "Sequence[str]", "Columns that reach the script; all if unset.", names, None, aliases=("selectedColNames",),
 )  # fmt: skip
-NUM_WORKERS = Param(
-    "numWorkers", "int", "Number of TensorFlow processes that get rows; from the parallelism when it is not set.", count(1),
-    None,
-)  # fmt: skip
-NUM_PSS = Param("numPSs", "int", "Number of parameter servers; from the parallelism when it is not set.", count(0), None)
+NUM_WORKERS = Param("numWorkers", "int", "Number of processes that get rows; from the parallelism if unset.", count(1), None)
+NUM_PSS = Param("numPSs", "int", "Number of parameter servers; from the parallelism if unset.", count(0), None)
 CHIEF_COORDINATES = Param(
     "chiefCoordinates", "bool",
     "For tf.distribute.ParameterServerStrategy: the chief gets no rows, and the group ends when its script does.", flag, False,
@@ -70,23 +65,20 @@ WEIGHT_COL = Param(
     'With equalSteps "pad": the feature that is 0 in added rows and 1 in all others; or a FLOAT column of the table, which '
     "keeps its values and is 0 in added rows.", filled_text, "weight",
 )  # fmt: skip
-HOST_NETWORK = Param(
-    "hostNetwork", "str",
-    'Network of the addresses that processes use, such as "10.1.0.0/16", for hosts that have several.', network, None,
-)  # fmt: skip
+HOST_NETWORK = Param("hostNetwork", "str", 'Network of the addresses that processes use, such as "10.1.0.0/16".', network, None)
 GROUP_TLS = Param(
     "groupTls", "bool",
     "Encrypt the messages between Flink's Python workers of a group, with a certificate that the job makes and carries. It "
     "needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes.", flag, False,
 )  # fmt: skip
 GPUS_PER_WORKER = Param(
-    "gpusPerWorker", "int",
-    "GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one.", count(0), None,
+    "gpusPerWorker", "int", "GPUs that each worker has for itself, 0 for none; if unset, one where the host has a free one.",
+    count(0), None,
 )  # fmt: skip
 CHECKPOINT_DIR = Param(
     "checkpointDir", "str",
     "Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all "
-    "hosts share, or an address of a storage. None when it is not set.", filled_text, None, aliases=("checkpoint_dir",),
+    "hosts share, or an address of a storage. None if unset.", filled_text, None, aliases=("checkpoint_dir",),
 )  # fmt: skip
 STREAM_SCHEMA_STR = Param(
     "outputSchemaStr", "str",
@@ -121,23 +113,17 @@ MODEL_DIR = Param(
     "Folder or address that hosts and this program reach, for the model; else its table carries it, at about 10 MB/s.",
     filled_text, None,
 )  # fmt: skip
-START_TIMEOUT = Param(
-    "startTimeout", "float", "Seconds within which all processes of the group have to be connected.", some_seconds, 300.0,
-)  # fmt: skip
+START_TIMEOUT = Param("startTimeout", "float", "Seconds within which all processes have to be connected.", some_seconds, 300.0)
 STALL_TIMEOUT = Param(
-    "stallTimeout", "float",
-    "Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never.",
+    "stallTimeout", "float", "Seconds without progress of any process after which the job fails, with stacks; 0 for never.",
     seconds, 600.0,
 )  # fmt: skip
 LOG_DIR = Param(
     "logDir", "str",
     "Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into "
-    "`task_config.log_dir`: a folder, or an address of a storage. None when it is not set.", filled_text, None,
+    "`task_config.log_dir`: a folder, or an address of a storage. None if unset.", filled_text, None,
 )  # fmt: skip
-PROGRESS = Param(
-    "progress", "bool", "Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log.",
-    flag, True,
-)  # fmt: skip
+PROGRESS = Param("progress", "bool", "Show the progress of the job: on a terminal, in a notebook, or in a log.", flag, True)
 LOG_FILE_SIZE = Param("logFileSize", "int", "Bytes of a process's log file; then a new one is begun.", count(1), 100 << 20)
 LOG_FILE_COUNT = Param("logFileCount", "int", "Log files of a process; by default as many as Flink keeps.", count(1), None)
 PYTHON_ENV = Param(
@@ -150,13 +136,8 @@ ENV_VARS = Param(
     variables, (),
 )  # fmt: skip
 INTRA_OP_PARALLELISM = Param("intraOpParallelism", "int", "Threads of one TensorFlow operation.", count(1), 4)
-READ_ONCE = Param(
-    "readOnce", "bool", "The script reads its rows once: they wait in Flink, and are not kept on disk.", flag, False,
-)  # fmt: skip
-EXACT_DOUBLES = Param(
-    "exactDoubles", "bool", "Send DOUBLE columns as 8 bytes in a bytes feature, instead of narrowing them to float32.", flag,
-    False,
-)  # fmt: skip
+READ_ONCE = Param("readOnce", "bool", "The script reads its rows once: they wait in Flink, not on disk.", flag, False)
+EXACT_DOUBLES = Param("exactDoubles", "bool", "Send DOUBLE columns as 8 bytes in a bytes feature, not as float32.", flag, False)
 
 MODEL_SCHEMA_STR = replace(OUTPUT_SCHEMA_STR, doc='Columns that show the outputs of the model: "name type, name type".')
 OUTPUT_SIGNATURE_DEFS = Param(
@@ -166,26 +147,25 @@ OUTPUT_SIGNATURE_DEFS = Param(
 )  # fmt: skip
 INPUT_SIGNATURE_DEFS = Param(
     "inputSignatureDefs", "Sequence[str]",
-    "The signature's inputs that selectedCols feed, in their order; the inputs of the same names when it is not set.", names,
-    None,
+    "The signature's inputs that selectedCols feed, in their order; the inputs of the same names if unset.", names, None,
 )  # fmt: skip
-FED_COLS = replace(SELECTED_COLS, doc="Columns that feed the model; all when it is not set.")
+FED_COLS = replace(SELECTED_COLS, doc="Columns that feed the model; all if unset.")
 INFER_SELECTED_COLS = Param(
-    "inferSelectedCols", "Sequence[str]", "Columns that feed the model when it predicts; all when it is not set.", names, None,
+    "inferSelectedCols", "Sequence[str]", "Columns that feed the predicting model; all if unset.", names, None,
 )  # fmt: skip
 SIGNATURE_DEF_KEY = Param("signatureDefKey", "str", "Name of the signature.", filled_text, "serving_default")
 GRAPH_DEF_TAG = Param("graphDefTag", "str", "Tag of the graph.", filled_text, "serve")
 RESERVED_COLS = Param(
-    "reservedCols", "Sequence[str]", "Input columns that stay in the result; all when it is not set.", texts, None,
+    "reservedCols", "Sequence[str]", "Input columns that stay in the result; all if unset.", texts, None,
     aliases=("keepColNames",),
 )  # fmt: skip
 INFER_BATCH_SIZE = Param("inferBatchSize", "int", "Most rows in one call of the model.", count(1), 256)
 MODEL_INTRA_OP_PARALLELISM = Param(
-    "intraOpParallelism", "int", "Threads of one TensorFlow operation; TensorFlow's choice when it is not set.", count(1), None,
+    "intraOpParallelism", "int", "Threads of one operation; TensorFlow's choice if unset.", count(1), None,
 )  # fmt: skip
 ERROR_COL = Param(
     "errorCol", "str",
-    "Name of a STRING column that says why a row could not be predicted, whose outputs are null then; when it is not set, "
+    "Name of a STRING column that says why a row could not be predicted, whose outputs are null then; if unset, "
     "such a row fails the job.", filled_text, None,
 )  # fmt: skip
 DEFAULTS = Param(
@@ -205,12 +185,12 @@ MODEL_STREAM_FILE_PATH = Param(
     "has to have it.", filled_text, None,
 )  # fmt: skip
 MODEL_STREAM_SCAN_INTERVAL = Param(
-    "modelStreamScanInterval", "float", "Seconds from one look into modelStreamFilePath to the next.", some_seconds, 10.0,
+    "modelStreamScanInterval", "float", "Seconds between looks into modelStreamFilePath.", some_seconds, 10.0,
 )  # fmt: skip
 MODEL_STREAM_START_TIME = Param(
     "modelStreamStartTime", "str",
-    'Models in modelStreamFilePath that are older do not count: "2024-05-31 18:00:00", local time; now when it is not set.',
-    time_text, None,
+    'Models in modelStreamFilePath that are older do not count: "2024-05-31 18:00:00", local time; now if unset.', time_text,
+    None,
 )  # fmt: skip
 PREDICT_STALL_TIMEOUT = Param(
     "stallTimeout", "float",
@@ -222,8 +202,7 @@ PREDICT_WAIT = replace(CHUNK_WAIT, doc=CHUNK_WAIT.doc.replace("the script", "the
 
 ML_ENVIRONMENT_ID = Param("MLEnvironmentId", "int", "Always 0: a program has one environment.", default_environment, 0)
 MODEL_FILE_PATH = Param(
-    "modelFilePath", "str", "Address of a model: an .ak file with a model table, or a SavedModel as folder, zip or tar file.",
-    filled_text, None,
+    "modelFilePath", "str", "Address of a model: an .ak file with a model table, or a SavedModel.", filled_text, None,
 )  # fmt: skip
 MODEL_SINK_PATH = replace(MODEL_FILE_PATH, doc="Path of an .ak file into which the next job writes the trained model.")
 OVERWRITE_SINK = Param("overwriteSink", "bool", "Replace a file that exists; otherwise it is an error.", flag, False)
@@ -235,48 +214,35 @@ LAYERS = Param(
     "Layers as text, such as [\"Dense(64, activation='relu')\"]: names of tf.keras.layers with literals. "
     "The output layer is added.", texts,
 )  # fmt: skip
-OPTIMIZER = Param(
-    "optimizer", "str", 'Optimizer as text, such as "Adam(0.01)": a name of tf.keras.optimizers with literals.', filled_text,
-    "Adam()",
-)  # fmt: skip
-LEARNING_RATE = Param(
-    "learningRate", "float",
-    "Learning rate of an optimizer whose text does not set it; the optimizer's own when it is not set.", positive, None,
-)  # fmt: skip
+OPTIMIZER = Param("optimizer", "str", 'Optimizer of tf.keras.optimizers as text, such as "Adam(0.01)".', filled_text, "Adam()")
+LEARNING_RATE = Param("learningRate", "float", "Learning rate, unless the optimizer's text sets it.", positive, None)
 NUM_EPOCHS = Param("numEpochs", "int", "Passes over the rows.", count(1), 10)
 BATCH_SIZE = Param("batchSize", "int", "Rows in a step of all workers together.", count(1), 128)
 VALIDATION_SPLIT = Param(
-    "validationSplit", "float", "Fraction of the rows, the first ones, that is evaluated after each epoch; with one worker.",
-    fraction, 0.0,
+    "validationSplit", "float", "Leading fraction of the rows, evaluated after each epoch; with one worker.", fraction, 0.0,
 )  # fmt: skip
 SAVE_BEST_ONLY = Param(
-    "saveBestOnly", "bool", "The model is that of the best epoch by bestMetric, not of the last; needs validationSplit.", flag,
-    False,
+    "saveBestOnly", "bool", "Keep the model of the best epoch by bestMetric; needs validationSplit.", flag, False,
 )  # fmt: skip
 BEST_METRIC = Param("bestMetric", "str", 'Metric of the validation rows for saveBestOnly, such as "auc".', filled_text, "loss")
 SAVE_CHECKPOINTS_EPOCHS = Param(
-    "saveCheckpointsEpochs", "float", "Epochs from one checkpoint to the next, rounded, at least 1.", positive, 1.0,
+    "saveCheckpointsEpochs", "float", "Epochs between checkpoints, rounded, at least 1.", positive, 1.0,
 )  # fmt: skip
 SAVE_CHECKPOINTS_SECS = Param(
-    "saveCheckpointsSecs", "float", "Seconds from one checkpoint to the next instead of epochs; with one worker.", some_seconds,
-    None,
+    "saveCheckpointsSecs", "float", "Seconds between checkpoints, not epochs; with one worker.", some_seconds, None,
 )  # fmt: skip
 CHECKPOINT_FILE_PATH = Param(
-    "checkpointFilePath", "str",
-    "Folder that keeps the latest checkpoint, at a path that all hosts have; nothing is kept when it is not set.", filled_text,
-    None,
+    "checkpointFilePath", "str", "Folder for the latest checkpoint, at a path that all hosts have.", filled_text, None,
 )  # fmt: skip
 REMOVE_CHECKPOINT = Param(
-    "removeCheckpointBeforeTraining", "bool",
-    "Start from scratch; otherwise training resumes from the checkpoint in checkpointFilePath.", flag, True,
+    "removeCheckpointBeforeTraining", "bool", "Start from scratch, not from the checkpoint in checkpointFilePath.", flag, True,
 )  # fmt: skip
 SEED = Param("seed", "int", "Seed of weights and shuffling.", count(0), None)
 NO_PSS = Param("numPSs", "int", "Number of parameter servers: 0, since workers train in step.", only_zero, 0)
 PREDICTION_COL = Param("predictionCol", "str", "Column of the result with the label or the number.", filled_text)
 PREDICTION_DETAIL_COL = Param(
     "predictionDetailCol", "str",
-    "Column of the result with the probability of each label as a JSON object; no such column when it is not set.", filled_text,
-    None,
+    "Column of the result with the probability of each label as a JSON object; no such column if unset.", filled_text, None,
 )  # fmt: skip
 
 TRAIN = (

@@ -24,23 +24,19 @@ from operators.params.param import Param
 
 NUM_ROWS = Param("numRows", "int", "Number of rows.", count(0))
 NUM_COLS = Param("numCols", "int", "Number of random columns.", count(1))
-OUTPUT_COLS = Param(
-    "outputCols", "Sequence[str]", "Names of the random columns; col0, col1 and so on when it is not set.", names, None,
-)  # fmt: skip
+OUTPUT_COLS = Param("outputCols", "Sequence[str]", "Names of the random columns; col0, col1 and so on if unset.", names, None)
 OUTPUT_COL_CONFS = Param(
     "outputColConfs", "str",
     'Distributions of columns: "name:uniform(0,1);name:gauss(0,1,nullper=0.1)"; also uniform_open, weight_set, poisson.', text,
     None,
 )  # fmt: skip
 ID_COL = Param(
-    "idCol", "str", "Name of a BIGINT column that counts the rows from 0; no such column when it is not set.", filled_text,
-    None,
+    "idCol", "str", "Name of a BIGINT column that counts the rows from 0; no such column if unset.", filled_text, None,
 )  # fmt: skip
 MAX_ROWS = Param("maxRows", "int", "Number of rows after which the stream ends.", count(0))
 STREAM_ID_COL = Param("idCol", "str", "Name of a BIGINT column that counts the rows from 1.", filled_text, "num")
 TIME_PER_SAMPLE = Param(
-    "timePerSample", "float", "Seconds from one row to the next; as fast as they are taken when it is not set.", some_seconds,
-    None,
+    "timePerSample", "float", "Seconds from one row to the next; as fast as they are taken if unset.", some_seconds, None,
 )  # fmt: skip
 TIME_ZONES = Param(
     "timeZones", "Sequence[float]",
@@ -68,8 +64,8 @@ NULL_LITERAL = Param(
 LENIENT = Param("lenient", "bool", "Take what cannot be read as null, instead of failing.", flag, False)
 AK_TIME_ZONE = Param(
     "timeZone", "str",
-    'Time zone of DATE, TIME and TIMESTAMP in the file, such as "Asia/Shanghai"; that of the session when it is not set.',
-    time_zone, None,
+    'Time zone of DATE, TIME and TIMESTAMP in the file, such as "Asia/Shanghai"; that of the session if unset.', time_zone,
+    None,
 )  # fmt: skip
 SINK_PATH = Param("filePath", "str", "Path of a file on the host of this program.", filled_text)
 NUM_FILES = Param("numFiles", "int", "Number of files: always 1.", one_file, 1)
