@@ -23,7 +23,7 @@ from pyflink.java_gateway import get_gateway
 from pyflink.table import Schema as FlinkSchema
 from pyflink.table import StreamTableEnvironment, Table
 from pyflink.util.exceptions import TableException
-from pyflink.util.java_utils import get_field_value
+from pyflink.util.java_utils import get_field_value, to_jarray
 
 from bridge.exceptions import ConfigurationError, SchemaError
 from bridge.flink.elements import ELEMENT, KEY_AND_ELEMENT
@@ -174,16 +174,15 @@ def keyed(stream: DataStream, value_type: Any) -> KeyedStream:
 
 def one_key_per_subtask(size: int) -> list[int]:
     """Find a key for each subtask. PyFlink hashes a Row around the key, so Flink itself is asked."""
-    gateway = get_gateway()
-    assign = gateway.jvm.org.apache.flink.runtime.state.KeyGroupRangeAssignment.assignKeyToParallelOperator
+    jvm = get_gateway().jvm
+    assign = jvm.org.apache.flink.runtime.state.KeyGroupRangeAssignment.assignKeyToParallelOperator
     found: dict[int, int] = {}
     most = max(size, MAX_PARALLELISM)
     for candidate in itertools.count():
         if len(found) == size:
             break
-        fields = gateway.new_array(gateway.jvm.Object, 1)
-        fields[0] = candidate
-        found.setdefault(assign(gateway.jvm.org.apache.flink.types.Row.of(fields), most, size), candidate)
+        row = jvm.org.apache.flink.types.Row.of(to_jarray(jvm.Object, [candidate]))
+        found.setdefault(assign(row, most, size), candidate)
     return [found[index] for index in range(size)]
 
 
@@ -208,13 +207,11 @@ def logical_types(schema: Schema) -> list[tuple[str, Any]]:
 
 def with_operator(stream: Any, name: str, text: str, references: Sequence[Any], out_type: Any, uid: str | None = None) -> Any:
     """Append an operator to a Java stream. `text` is a Java class, whose constructor takes `references` first."""
-    gateway = get_gateway()
-    jvm = gateway.jvm
-    array = gateway.new_array(jvm.Object, len(references))
-    for place, reference in enumerate(references):
-        array[place] = reference
+    jvm = get_gateway().jvm
     configuration = jvm.org.apache.flink.configuration.Configuration()
-    generated = jvm.org.apache.flink.table.runtime.generated.GeneratedOperator(name, text, array, configuration)
+    generated = jvm.org.apache.flink.table.runtime.generated.GeneratedOperator(
+        name, text, to_jarray(jvm.Object, references), configuration
+    )
     factory = jvm.org.apache.flink.table.runtime.operators.CodeGenOperatorFactory(generated)
     above = stream.getTransformation()
     one_input = jvm.org.apache.flink.streaming.api.transformations.OneInputTransformation
@@ -241,10 +238,7 @@ def _text(name: str) -> str:
 
 
 def _longs(numbers: Sequence[int]) -> Any:
-    array = get_gateway().new_array(get_gateway().jvm.long, len(numbers))
-    for place, number in enumerate(numbers):
-        array[place] = number
-    return array
+    return to_jarray(get_gateway().jvm.long, numbers)
 
 
 def _translated(table_env: StreamTableEnvironment, table: Table, mode: Any) -> Any:
@@ -304,10 +298,7 @@ def _arrow_row_type(table: Table) -> Any:
 
 
 def _new_row_type(columns: Sequence[tuple[str, Any]]) -> Any:
-    gateway = get_gateway()
-    jvm = gateway.jvm
-    types = gateway.new_array(jvm.org.apache.flink.table.types.logical.LogicalType, len(columns))
-    names = gateway.new_array(jvm.String, len(columns))
-    for place, (name, type_) in enumerate(columns):
-        names[place], types[place] = name, type_
-    return jvm.org.apache.flink.table.types.logical.RowType.of(types, names)
+    jvm = get_gateway().jvm
+    logical = jvm.org.apache.flink.table.types.logical
+    types = to_jarray(logical.LogicalType, [type_ for _, type_ in columns])
+    return logical.RowType.of(types, to_jarray(jvm.String, [name for name, _ in columns]))

@@ -215,14 +215,13 @@ class _ClosedInTheEnd(list[Any]):
 def _prepare_planning() -> None:
     """Set the thread-local values of Flink's planner, which it sets itself in the thread that makes an environment."""
     from pyflink.java_gateway import get_gateway
+    from pyflink.util.java_utils import to_jarray
 
-    gateway = get_gateway()
+    jvm = get_gateway().jvm
 
     def invoke(name: str, method: str, *argument: tuple[str, Any]) -> Any:
-        types = gateway.new_array(gateway.jvm.Class, len(argument))
-        values = gateway.new_array(gateway.jvm.Object, len(argument))
-        for place, (kind, value) in enumerate(argument):
-            types[place], values[place] = _planner.loadClass(kind), value
+        types = to_jarray(jvm.Class, [_planner.loadClass(kind) for kind, _ in argument])
+        values = to_jarray(jvm.Object, [value for _, value in argument])
         return _planner.loadClass(name).getMethod(method, types).invoke(None, values)
 
     with suppress(Exception):  # with another Flink, threads stay unprepared

@@ -307,20 +307,19 @@ def _remote(host: str, port: int, parallelism: int, config: dict[str, str]) -> t
     import pyflink
     from pyflink.datastream import StreamExecutionEnvironment
     from pyflink.java_gateway import get_gateway
+    from pyflink.util.java_utils import to_jarray
 
     configuration = _configuration({"python.client.executable": sys.executable, **_REMOTE, **config})
-    gateway = get_gateway()
+    jvm = get_gateway().jvm
     # The cluster needs Flink's Python library; sent along, it does not have to be in the cluster's lib folder. There it is
     # loaded once, though, and not for every job again, and never unloaded: TaskManagers failed after a dozen jobs.
-    found = []
+    jars = []
     if not _has_python_library({**config, "execution.target": "remote", "rest.address": host, "rest.port": str(port)}):
-        found = glob.glob(os.path.join(os.path.dirname(pyflink.__file__), "opt", "flink-python*.jar"))
-    jars = gateway.new_array(gateway.jvm.String, len(found))
-    for index, jar in enumerate(found):
-        jars[index] = jar
+        jars = glob.glob(os.path.join(os.path.dirname(pyflink.__file__), "opt", "flink-python*.jar"))
     # `execution.target=remote` in the configuration of a plain environment would still start a local cluster.
-    environments = gateway.jvm.org.apache.flink.streaming.api.environment.StreamExecutionEnvironment
-    env = StreamExecutionEnvironment(environments.createRemoteEnvironment(host, port, configuration._j_configuration, jars))
+    environments = jvm.org.apache.flink.streaming.api.environment.StreamExecutionEnvironment
+    j_configuration, j_jars = configuration._j_configuration, to_jarray(jvm.String, jars)
+    env = StreamExecutionEnvironment(environments.createRemoteEnvironment(host, port, j_configuration, j_jars))
     own_jars = [jar for jar in config.get("pipeline.jars", "").split(";") if jar]
     if own_jars:  # Flink replaces the jars of the configuration by the jars of the environment
         env.add_jars(*own_jars)

@@ -115,16 +115,14 @@ def _started(
 def _numbered_chunks(table_env: StreamTableEnvironment, tables: Sequence[Table]) -> Any:
     """Iterator of the chunks of all tables, filled by the next job."""
     from pyflink.java_gateway import get_gateway
+    from pyflink.util.java_utils import to_jarray
 
     from bridge.flink.arrow_operators import Dealing, Gathering, rows_for_members
 
-    gateway = get_gateway()
     streams = [
         rows_for_members(table_env, table, [0], Dealing.BY_CHUNK, Gathering(), number, members=[])._j_data_stream
         for number, table in enumerate(tables)
     ]
-    others = gateway.new_array(gateway.jvm.org.apache.flink.streaming.api.datastream.DataStream, len(streams) - 1)
-    for place, stream in enumerate(streams[1:]):
-        others[place] = stream
+    others = to_jarray(get_gateway().jvm.org.apache.flink.streaming.api.datastream.DataStream, streams[1:])
     # One iterator for all: a job whose iterators are read one after the other would wait for the reader of the next.
     return (streams[0].union(others) if len(others) else streams[0]).collectAsync()
