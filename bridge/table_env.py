@@ -36,11 +36,7 @@ def is_streaming(table_env: StreamTableEnvironment) -> bool:
 
 
 def uids(table_env: Any, *identity: str) -> Callable[[str], str]:
-    """Return a function that names the parts of one more operator, by which Flink finds their state in a savepoint.
-
-    Without names Flink numbers the operators of a graph, so that one more operator makes the state of the others unreachable. A
-    name consists of `identity`, such as the operator's class and script, and a number among operators of the same identity.
-    """
+    """Return a function that names the parts of one more operator; numbers of Flink's would change with each operator."""
     words = "-".join(re.sub(r"[^\w.]+", "_", word) for word in identity)
     count = _counts.setdefault(table_env, Counter())
     count[words] += 1

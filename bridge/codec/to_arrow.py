@@ -1,7 +1,4 @@
-"""The message `Rows` to Arrow arrays: output of a script or a model, checked against the expected columns. Pure.
-
-All checks are vector operations. Only when one fails, the first value that does not fit is searched.
-"""
+"""The message `Rows` to Arrow arrays, checked against the expected columns by vector operations. Pure."""
 
 from __future__ import annotations
 

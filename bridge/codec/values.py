@@ -51,7 +51,6 @@ class Values:
         return unpacked_bits(self.bits, self.count)  # type: ignore[no-any-return]
 
     def binary(self) -> pa.Array:
-        """Array of the values without a copy; BYTES only."""
         buffers = [self.validity, pa.py_buffer(self.offsets), pa.py_buffer(self.data)]
         return pa.Array.from_buffers(pa.binary(), self.count, buffers)
 

@@ -11,5 +11,4 @@ def note_source_path(path: str, source: str) -> None:
 
 
 def source_path(path: str) -> str:
-    """Return the path of the user's own file, or `path` itself if that is unknown or ambiguous."""
     return _sources.get(path, path)

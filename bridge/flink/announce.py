@@ -29,7 +29,6 @@ class Announce(ProcessFunction):  # type: ignore[misc]
         self._is_announced = False
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[Row]:
-        """Reserve ports on this host, and send them to all members with the folder that members of a host share."""
         if self._is_announced:  # each subtask that gathers rows says that the job starts
             return
         self._is_announced = True

@@ -1,9 +1,7 @@
 """The operators that run in the JVM: rows to Arrow, Arrow to rows, and a counter of late rows.
 
 They are Java text in this folder, which Flink compiles like its generated code: neither a JDK nor a jar is needed. No other
-module uses classes that are internal to Flink: from table.runtime (generated, operators, arrow, typeutils), table.data,
-table.catalog, table.operations, table.types.logical.utils, the planner, api.common.python, python.util,
-streaming.api.functions.python and runtime.state.
+module uses classes that are internal to Flink.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Elements between our operators: chunks of rows and control messages, each with a kind.
-
-Streams of Flink have one row type each, so one type holds all kinds; the Java operators use the same numbers. A large chunk
-leaves a Python function in pieces, as PyFlink and Beam copy each element several times.
-"""
+"""Elements between our operators: chunks of rows and control messages, each with a kind, in the one type of Flink's streams."""
 
 from __future__ import annotations
 

@@ -73,7 +73,6 @@ class Watermarks:
 
     @property
     def waits_for(self) -> int | None:
-        """Position that the first watermark waits for, if any."""
         return self._held[0].position if self._held else None
 
     def _combined(self) -> EventTime | None:

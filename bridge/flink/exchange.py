@@ -72,7 +72,6 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         return ()
 
     def process_element2(self, value: Any, ctx: Any) -> Iterator[InternalRow]:
-        """Take an address, a chunk or a watermark; yield what the script has written meanwhile."""
         self._check_key(ctx)
         if not self._has_timers:
             self._has_timers = True

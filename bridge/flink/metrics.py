@@ -1,8 +1,4 @@
-"""Metrics of our Python functions, as Flink shows them for their tasks.
-
-Flink asks for them at the end of a bundle, so not while a script trains and no row moves. PyFlink's gauges are integers, hence
-millionths. The metric group of a task is None where `python.metric.enabled` is false.
-"""
+"""Metrics of our Python functions, as integers, like PyFlink's gauges. Flink asks for them only when a bundle ends."""
 
 from __future__ import annotations
 

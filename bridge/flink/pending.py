@@ -12,11 +12,7 @@ from bridge.codec.ipc import read_batch
 
 
 class Pending:
-    """Unfinished rows of one member. Only for use while Flink calls the function with the member's key.
-
-    `chunks` maps the number of a chunk's first row, over all restarts, to ROW(rows, an Arrow stream); `done` counts finished
-    rows.
-    """
+    """Unfinished rows of one member, in states of its key: `chunks` by the number of the first row, and the finished `done`."""
 
     def __init__(self, chunks: Any, done: Any) -> None:
         self._chunks = chunks

@@ -26,8 +26,6 @@ _PROCESS_FILE = "process"
 
 
 class ProcessFolder:
-    """The folder of the process of one group: the name of an operator in its job."""
-
     def __init__(self, group: str) -> None:
         self.path = os.path.join(model_place(), group)
         self.log = os.path.join(self.path, "log")

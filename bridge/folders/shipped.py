@@ -1,7 +1,4 @@
-"""Files that Flink ships with a job to the hosts, on which nothing has to be installed.
-
-Flink puts each on the path of its Python workers. Python ignores these entries: neither folders nor zip files by name.
-"""
+"""Files that Flink ships with a job to the hosts, on the path of Python, which ignores them: neither folders nor zip files."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Removal of leftovers of killed processes on this host, whenever a process of ours starts.
-
-Locks, and pipes with a reader, show what is still used. Age does not matter.
-"""
+"""Removal of leftovers of killed processes whenever a process of ours starts: locks and pipes show what is still used."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The address of a member: a host address that other hosts can reach, and two reserved ports.
-
-A reserved port is bound by a socket that does not listen. With SO_REUSEPORT here and TF_GRPC_REUSE_PORT in TensorFlow, its
-server can listen on the same port, while the system gives the port to no other program.
-"""
+"""The address of a member: a host address that other hosts can reach, and two ports, bound with SO_REUSEPORT, not listening."""
 
 from __future__ import annotations
 

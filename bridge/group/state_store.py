@@ -1,8 +1,4 @@
-"""Member 0's store of all states, and its answers to reports. Pure.
-
-An answer holds only the states whose essence has changed since the member's last report, so a quiet group costs next to
-nothing. Progress, such as rows read, is sent on request: only a member that stands still needs it.
-"""
+"""Member 0's store of all states; an answer holds only states whose essence has changed since the last report. Pure."""
 
 from __future__ import annotations
 

@@ -55,7 +55,6 @@ class KnownStates:
         return [self._name(index) for index in range(self._settings.size) if self._phase(index) == STARTING]
 
     def silent(self, silent_s: float, index: int) -> list[str]:
-        """Return names and hosts of the running members, except `index`, without a report for `silent_s` seconds."""
         return [
             self._name(state.index)
             for state in self._states.values()

@@ -12,11 +12,7 @@ _M_MMAP_THRESHOLD = -3  # of malloc.h
 
 
 def give_large_blocks_back(rows: int = 1, size: int = 0) -> None:
-    """Return large blocks of memory to the system as soon as they are free, in this process, from now on.
-
-    These are blocks from 2 MB on, and from 256 KB on once rows of more than 64 KB have passed. By default glibc raises this
-    limit up to 32 MB: with rows of 300 KB, 60 to 150 MB were in use and 175 to 230 MB free.
-    """
+    """Return free blocks from 2 MB on to the system, or from 256 KB on where rows are large; glibc would keep up to 32 MB."""
     _map_from(_SMALL if size > rows * LARGE_ROW_BYTES else _USUAL)
 
 

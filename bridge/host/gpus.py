@@ -126,7 +126,6 @@ def _cut(names: Sequence[str]) -> Iterator[str]:
 
 
 def _visible(known: Mapping[str, str], names: Sequence[str]) -> Iterator[str]:
-    """Yield the known GPUs among the names of CUDA_VISIBLE_DEVICES, which may shorten UUIDs."""
     for name in _cut(names):
         if name in known:
             yield known[name]
@@ -150,11 +149,7 @@ def _ask(program: str) -> dict[str, str]:
 
 
 def _lock_folder(folder: str | None) -> str:
-    """Folder of the locks, which belongs to this user alone.
-
-    In /tmp: some cluster managers set another TMPDIR for each process, and leases would not see each other. For the same reason
-    there is no other place when another user has taken the name.
-    """
+    """Folder of the locks, of this user alone; in /tmp, as some cluster managers set a TMPDIR for each process."""
     if folder is None:
         base = "/tmp" if os.access("/tmp", os.W_OK | os.X_OK) else tempfile.gettempdir()
         folder = os.path.join(base, f"akdl_gpus_{os.geteuid()}")

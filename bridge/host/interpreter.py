@@ -1,8 +1,4 @@
-"""The Python environment of TensorFlow processes: an existing interpreter, or an archive that is unpacked.
-
-An archive is unpacked once for all processes of this user, in a folder named by its checksum. Each holds a shared lock until it
-ends. A small process in its own session waits for the exclusive lock and removes the folder, else `bridge.folders.sweep`.
-"""
+"""The Python of TensorFlow processes: an interpreter, or an archive that is unpacked once and kept while locks are held."""
 
 from __future__ import annotations
 
@@ -163,14 +159,12 @@ def _fill(target: str, path: str, sha256: str) -> str:
 
 
 def _unpack_conda(python: str) -> None:
-    """Let an environment of conda-pack put the paths of this place into its files."""
     script = os.path.join(os.path.dirname(python), "conda-unpack")
     if os.path.isfile(script):
         _run([python, script], _UNPACK_S)
 
 
 def versions_of(python: str) -> str:
-    """Return the versions that an interpreter reports, after a check that nothing is missing or too old."""
     return _run([python, "-m", "akdl.process.preflight"], _LOOK_S)
 
 

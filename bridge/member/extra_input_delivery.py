@@ -1,8 +1,4 @@
-"""Delivery of the extra inputs of a group, once to each host.
-
-Flink sends them to member 0, which stores them in a chunk log; the first member of each other host fetches them from there. Its
-process writes the files into a folder that the members of a host share (`akdl.rows.extra_files`).
-"""
+"""Delivery of the extra inputs of a group: Flink sends them to member 0, from which one member of each other host fetches."""
 
 from __future__ import annotations
 
@@ -68,7 +64,6 @@ class ExtraInputs:
         self._thread: threading.Thread | None = None
 
     def settle(self, addresses: Sequence[Address], config: str) -> Cluster:
-        """Determine which members share files, and return the message for the process."""
         if not self._is_used:
             return Cluster(tf_config=config)
         sharing = members_on_host(addresses, self._index)

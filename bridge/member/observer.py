@@ -132,7 +132,6 @@ class Observer:
             )
 
     def _write(self, now: float) -> None:
-        """Write the status with as many of the last lines as a driver fetches."""
         status = self.status
         left_out, size = len(status.lines), 0
         while left_out and size + len(status.lines[left_out - 1]) < _KEPT_CHARACTERS:

@@ -1,8 +1,4 @@
-"""The members in this Python process, and their stop when no call from Flink can stop them.
-
-Flink never interrupts a function that waits in the driver, and a Python worker without a connection closes no functions. So
-operators stop their groups, and a thread stops members whose heartbeat has no answer or whose worker has ended.
-"""
+"""The members in this Python process, stopped where Flink cannot: it never interrupts a function that waits in the driver."""
 
 from __future__ import annotations
 
@@ -58,7 +54,6 @@ def note(status: MemberStatus) -> None:
 
 
 def begin_groups(groups: Collection[str]) -> None:
-    """Count a job of this program for its groups, which `stop_groups` stops at its end."""
     with _lock:
         _jobs.update(groups)
 

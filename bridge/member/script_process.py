@@ -60,7 +60,6 @@ class ScriptProcess:
         wishes: Callable[[], Wishes],
         note_line: Callable[[str], None],
     ) -> None:
-        """Start the server, then the process that connects to it; `note_line` receives printed lines that the driver shows."""
         settings, token = self._settings, secrets.token_hex(16)
         self._note_line = note_line
         task = task_of(settings, self._folder)
@@ -188,7 +187,6 @@ def _lease_gpus(settings: GroupSettings, index: int) -> Lease | None:
 
 
 def open_log_file(name: str, most_bytes: int, most_files: int | None) -> LogFile | None:
-    """Open a log file next to Flink's own, where Flink names their folder, as on a TaskManager."""
     folder = os.environ.get("FLINK_LOG_DIR", "")
     if not os.path.isdir(folder):
         return None

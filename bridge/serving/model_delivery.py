@@ -150,7 +150,6 @@ class Collect(KeyedProcessFunction):  # type: ignore[misc]
         yield from self._taken(rows if self._kept is None else map(self._kept.keep, rows))
 
     def _taken(self, rows: Iterable[ModelRow]) -> Iterator[Row]:
-        """Add rows to their models, then drop the rows that no model needs any more."""
         for row in rows:
             try:
                 model = self._models.add(row)
@@ -259,10 +258,7 @@ class Deliver(KeyedProcessFunction):  # type: ignore[misc]
 
 
 def take_turn(path: str, attempt: int) -> int | None:
-    """Lock a file and return its descriptor, or None when another subtask of this attempt has it.
-
-    The file holds the number of the attempt that has locked it: the end of a subtask of an earlier attempt is awaited.
-    """
+    """Lock a file, after an earlier attempt's subtask has ended; None when another subtask of this attempt has it."""
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     deadline = time.monotonic() + EARLIER_S
     while not try_lock(lock):

@@ -136,7 +136,6 @@ class ModelProcess:
                 self._pipe = self._join(model)
 
     def _describe(self, deadline: float) -> Description:
-        """Ask once; the process answers when the model is loaded."""
         if self._channel is None:
             address = self._folder.address
             if address is None:

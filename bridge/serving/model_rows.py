@@ -73,7 +73,6 @@ class Model:
         self.places.append(row.place)
 
     def is_whole(self, count: int | None) -> bool:
-        """True when all rows are there; `count` is their number, None where the stream does not give it."""
         if self.is_given_up:
             return False
         return self._is_zip_file() if count is None else len(self.sizes) == count

@@ -108,8 +108,6 @@ def model_process(settings: PredictionSettings) -> ModelProcess:
 
 
 class _Predict(ProcessFunction):  # type: ignore[misc]
-    """Chunks to chunks with the model's outputs, and with an error column where one is named."""
-
     def __init__(self, settings: PredictionSettings, columns: list[str]) -> None:
         self._settings = settings
         self._columns = columns

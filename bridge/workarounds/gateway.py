@@ -1,7 +1,4 @@
-"""Tokens for the connection between this program and its JVM: py4j's servers at both ends ask for one.
-
-Defect of PyFlink: it starts these servers on 127.0.0.1 without a token (`launch_gateway` of pyflink/java_gateway.py and
-`startGatewayServer` of PythonEnvUtils.java), so any user of the host can call any method of Java.
+"""Tokens for py4j's servers in this program and in its JVM, which PyFlink starts on 127.0.0.1 without one.
 
 A JVM that this program starts has the token from the first moment: its main class is Java text, TokenGateway.java, for the
 compiler in Flink's table runtime. Where the JVM has started this program (`flink run`), or PyFlink has started one before us,
@@ -74,7 +71,6 @@ def close_pipes_of_java() -> None:
 
 
 def ask_for_token(gateway: Any) -> None:
-    """Let the servers of a gateway ask new callers for a token, if they don't yet."""
     if gateway.gateway_parameters.auth_token is not None:
         return
     token = secrets.token_urlsafe(32)

@@ -27,7 +27,6 @@ exec {python} "$@"
 
 
 def python_of_local_jobs() -> str:
-    """Path for Flink's setting `python.executable` in jobs that run inside this program."""
     path = _program()
     # Flink's script for Python workers cannot start a path with blanks, and the system no program on a disk mounted noexec.
     return path if os.access(path, os.X_OK) and not any(map(str.isspace, path)) else sys.executable

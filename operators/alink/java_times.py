@@ -1,7 +1,4 @@
-"""Local times as java.sql stores them: milliseconds since 1970 UTC, on the clock of one time zone. Pure.
-
-Unlike in Python, dates before 1582-10-15 are Julian, and before 1900 zones have their present standard offset.
-"""
+"""Local times as java.sql has them: Julian before 1582-10-15, with today's standard offset of a zone before 1900. Pure."""
 
 from __future__ import annotations
 

@@ -84,7 +84,6 @@ def _choice(draw: str, weighted: list[tuple[float, float]]) -> str:
 
 
 def poisson(mean: float) -> list[float]:
-    """Probabilities of 0, 1, 2 and so on, until the rest is negligible."""
     probabilities = [math.exp(-mean)]
     while sum(probabilities) < 1 - 1e-12 and len(probabilities) < 1000:
         probabilities.append(probabilities[-1] * mean / len(probabilities))

@@ -27,7 +27,6 @@ class AlinkStage(NamedTuple):
 
 
 def read_alink_pipeline(path: str, known: Collection[str]) -> list[AlinkStage]:
-    """Read the stages of a pipeline, with the parameters that have a `known` name."""
     rows = list(read_rows(path))
     try:
         (text,) = [row[1] for row in rows if row[0] == -1]

@@ -100,5 +100,4 @@ def note_flink_home(function: str, flink_home: Any) -> None:
 
 
 def port_of(value: Any) -> Any:
-    """Convert a port given as a string of digits to a number."""
     return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value

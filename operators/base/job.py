@@ -85,7 +85,6 @@ def parallelism_of(table_env: StreamTableEnvironment) -> int:
 
 
 def schema_of(where: str, table: Table) -> Schema:
-    """Read the columns of a table; errors about unsupported types begin with `where`."""
     try:
         return Schema.of_table(*columns_of(table))
     except SchemaError as error:

@@ -165,7 +165,6 @@ class Operator(Rendered, Generic[_Family]):
         raise ConfigurationError(f"{type(self).__name__} takes no input")
 
     def _inputs(self, ops: tuple[Any, ...], expected: str, least: int = 1, most: float = 1) -> tuple[Any, ...]:
-        """Check the inputs of `linkFrom`, given one by one or as one list."""
         ops = tuple(ops[0]) if len(ops) == 1 and isinstance(ops[0], (list, tuple)) else ops
         if not least <= len(ops) <= most or not all(isinstance(op, self._family) for op in ops):
             got = ", ".join(type(op).__name__ for op in ops) or "none"

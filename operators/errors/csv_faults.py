@@ -67,7 +67,6 @@ def fault(text: str) -> ConfigurationError | None:
 
 
 def _not_searched(quoted: set[str]) -> ConfigurationError | None:
-    """Error about a cell of a file that is too large to search; None if all files were searched."""
     large = [(files.operator, path) for files in reversed(_read) for path in files.files if _is_large(path)]
     if not large:
         return None

@@ -20,7 +20,6 @@ def warn_at_exit(check: Callable[[], str]) -> None:
 
 
 def note_linked(group: str, operator: str) -> None:
-    """Register a linked script whose job would end with this program."""
     _linked[group] = operator
 
 

@@ -113,7 +113,6 @@ def _started(
 
 
 def _numbered_chunks(table_env: StreamTableEnvironment, tables: Sequence[Table]) -> Any:
-    """Iterator of the chunks of all tables, filled by the next job."""
     from pyflink.java_gateway import get_gateway
     from pyflink.util.java_utils import to_jarray
 

@@ -23,8 +23,6 @@ _REMEDY = "import or make it inside the function, or pass it in userParams"
 
 @dataclass(frozen=True, repr=False)
 class FunctionScript:
-    """Script made from a function, which it defines as `main`, with all that the function needs."""
-
     name: str
     origin: str
     text: str

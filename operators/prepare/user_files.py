@@ -142,7 +142,6 @@ def _below(folder: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def _place(operator: str, sources: list[_Source], main: _Source) -> dict[str, _Source]:
-    """Files by their paths for the script; the main script always keeps its own."""
     placed: dict[str, _Source] = {}
     singles: dict[str, list[_Source]] = {}
     for source in [*sources, main]:

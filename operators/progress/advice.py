@@ -24,7 +24,6 @@ class Advice:
 
 
 def advise(record: Record) -> list[Advice]:
-    """Recommendations for a run; one sentence of praise where nothing was found."""
     last = [samples[-1][1] for samples in record.samples.values()]
     workers = [status for status in last if status.is_worker]
     found = [*_of_waits(workers), *_of_phases(record), *_of_shares(workers), *_of_processors(workers)]

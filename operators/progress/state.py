@@ -1,7 +1,4 @@
-"""Statuses of members combined into one line for each operator. Pure.
-
-Its phase is that of the worker furthest behind, its step that of the worker furthest ahead.
-"""
+"""Statuses of members as one line for each operator: the phase of the last worker, the step of the first. Pure."""
 
 from __future__ import annotations
 
@@ -62,7 +59,6 @@ class OperatorState:
         return [self._members[index] for index in sorted(self._members)]
 
     def look(self, now: float, statuses: Iterable[MemberStatus]) -> None:
-        """Take the latest statuses of some or all members; of several attempts, the last counts."""
         passed, self._looked = now - self._looked, now
         statuses = list(statuses)
         first = min((each for each in statuses if each.is_worker), key=lambda each: PHASES.index(each.phase), default=None)
@@ -163,7 +159,6 @@ class OperatorState:
         return parts + [f"{name} {value:.4g}" for name, value in shown]
 
     def _left(self, rows_in: int, rows_read: int) -> tuple[float | None, float | None]:
-        """Fraction that is done, and the seconds that are left; None where they are not known."""
         step = self._step()
         totals = [each.metrics.get(TOTAL_STEPS) for each in self._members.values()]
         total = max((each for each in totals if each), default=None)

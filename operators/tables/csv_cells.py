@@ -46,7 +46,6 @@ def has_no_cast(column: ColumnType) -> bool:
 
 
 def fits(column: Column) -> Callable[[str], bool]:
-    """Return a predicate for texts, other than the empty one, that are values of a column."""
     if has_no_cast(column.type) or is_text(column.type):
         return lambda text: True
     if column.type.kind is Kind.STRING:

@@ -61,7 +61,6 @@ def columns_of_frame(where: str, schema: Schema, frame: pd.DataFrame) -> list[An
 
 
 def warn_of_losses(where: str, frame: pd.DataFrame) -> None:
-    """Warn of an index, attrs and properties of categories, which are not part of the table."""
     if isinstance(frame.columns, pd.MultiIndex):
         raise ConfigurationError(
             f"{where}: column names of the DataFrame have {frame.columns.nlevels} levels: join them with "
