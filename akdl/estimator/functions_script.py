@@ -1,19 +1,12 @@
-"""Training with four functions as main script of an operator.
-
-The script with the four functions can be the main script. Or the main script calls
+"""Training with four functions as main script of an operator, or from a main script.
 
     from akdl.estimator import functions_script
 
     def main(task_config):
         functions_script.main(task_config, "my_functions.py")
 
-User parameters are the parameters of `akdl.estimator.parameters` and further keys of `params` for the functions. They override
-the user file `parameters.json`. Three belong to the operator:
-
-- `parameters`: the name of another user file than `parameters.json`.
-- `path`: the argument of the input functions, instead of the TFRecord file with this worker's rows of the table.
-- `model_dir`: the folder of the checkpoints, from which the next job resumes; by default in the work folder, which is removed.
-  The operator's `checkpointDir` replaces it.
+User parameters override the user file `parameters.json`, or the one that the parameter `parameters` names. `path` replaces the
+file with this worker's rows, and `model_dir` the folder of checkpoints in the work folder; `checkpointDir` replaces both.
 """
 
 import os

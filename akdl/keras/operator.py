@@ -28,12 +28,7 @@ _OWN_PARAMS = ("config", "task")
 
 
 def main(task_config: Any, module: Union[ModuleType, str], config: Union[str, Mapping[str, Any], None] = None) -> None:
-    """Run the task of the user parameters.
-
-    - train: the SavedModel is written to `saved_model_dir`. A `TensorFlow2BatchOp` has no such folder, and the chief writes the
-      model as rows `model_id BIGINT, model_info STRING`.
-    - evaluate: the chief writes rows `model STRING, metric STRING, value DOUBLE`.
-    - predict: every worker writes its rows, with the columns of `akdl.keras.predict.predict_batches`.
+    """Run the task of the user parameters; without a `saved_model_dir`, "train" writes the model as rows.
 
     A dataset from `${DATASET_FILE}$` has the rows of one worker; other datasets have to be the same on all workers.
 
