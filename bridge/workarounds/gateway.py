@@ -62,8 +62,9 @@ def _launch(launch: Any, text: str, token: str, variables: dict[str, str], argum
 
 
 def close_pipes_of_java() -> None:
-    # `launch_gateway_server_process` of PyFlink makes the JVM's stderr a pipe without a reader after the start, so after 64 KB
-    # each thread that logs blocks, such as Beam's servers at malformed requests. A closed pipe drops the text.
+    # `launch_gateway_server_process` of PyFlink makes the JVM's stderr a pipe, and reads it only if the start fails
+    # (FLINK-30962). So after 64 KB each thread that logs blocks, such as Beam's servers at malformed requests. A closed pipe
+    # drops the text.
     for process in subprocess._active:  # type: ignore[attr-defined]  # processes without a handle
         is_java = any(each in process.args for each in (_MAIN, _THEIR_MAIN))
         for pipe in filter(None, (process.stdin, process.stderr)) if is_java else ():

@@ -39,7 +39,7 @@ def open_gateway() -> Any:
 @contextmanager
 def _jvm_argument() -> Iterator[None]:
     # log4j makes a context of loggers for each class loader, and each local job has class loaders of its own. So each job left
-    # a thread.
+    # a thread, which looks for changes of the configuration (FLINK-32203).
     before = os.environ.get("JVM_ARGS")
     os.environ["JVM_ARGS"] = f"-Dlog4j2.contextSelector={_SELECTOR} {before or ''}".strip()
     try:
@@ -51,7 +51,7 @@ def _jvm_argument() -> Iterator[None]:
 
 def know_planner(table_env: Any) -> None:
     # Flink's planner sets `RelMetadataQueryBase.THREAD_PROVIDERS` of Calcite, which is thread-local, only in the thread of the
-    # JVM that makes the planner; other threads fail with "NullPointerException: metadataHandlerProvider".
+    # JVM that makes the planner; other threads fail with "NullPointerException: metadataHandlerProvider" (FLINK-23020).
     global _planner
     open_gateway()
     if _planner is None:
@@ -143,7 +143,8 @@ def forget_ended_clusters() -> None:
 def _keep_threads_apart(client: Any) -> None:
     # `GatewayClient` of py4j/java_gateway.py keeps one pool of connections (`deque`) for all threads, so calls of a thread may
     # reach another thread of the JVM, which lacks the thread-local values of Flink's planner. That happens even without a
-    # second thread of the user's, since Python frees Java objects in any thread.
+    # second thread of the user's, since Python frees Java objects in any thread. py4j's `ClientServer` keeps threads apart
+    # (py4j/py4j#192), but PyFlink makes a `JavaGateway`.
     if isinstance(client.deque, _Connections):
         return
     connections = _Connections()
