@@ -87,6 +87,7 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/check_prose.py
+	$(BIN)/python scripts/count_any.py
 
 fmt: setup
 	$(BIN)/ruff check --fix .

@@ -22,7 +22,7 @@ STRING = STRING_FEATURE
 
 
 def feature_spec(
-    columns: Sequence[TableColumn], exact_doubles: bool = False, defaults: Optional[Mapping[str, Any]] = None
+    columns: Sequence[TableColumn], exact_doubles: bool = False, defaults: Optional[Mapping[str, object]] = None
 ) -> Dict[str, Any]:
     """Return the `features` argument of `tf.io.parse_example` for these columns.
 
@@ -66,7 +66,10 @@ def feature_spec(
 
 
 def parse_examples(
-    serialized: Any, columns: Sequence[TableColumn], exact_doubles: bool = False, defaults: Optional[Mapping[str, Any]] = None
+    serialized: Any,
+    columns: Sequence[TableColumn],
+    exact_doubles: bool = False,
+    defaults: Optional[Mapping[str, object]] = None,
 ) -> Dict[str, Any]:
     """Return the tensors of a batch of rows.
 
@@ -99,7 +102,7 @@ def batches(
     batch_size: int,
     columns: Sequence[TableColumn],
     exact_doubles: bool = False,
-    defaults: Optional[Mapping[str, Any]] = None,
+    defaults: Optional[Mapping[str, object]] = None,
     drop_remainder: bool = False,
 ) -> Any:
     """Return a `tf.data.Dataset` of parsed batches, see `parse_examples`.

@@ -47,7 +47,7 @@ def masked(text: str, address: str = "") -> str:
     return _HEADER.sub(rf"\1{HIDDEN}", _PAIR.sub(_masked_pair, _ADDRESS.sub(_shown_in_text, text)))
 
 
-def masked_value(name: str, value: Any) -> Any:
+def masked_value(name: str, value: object) -> Any:
     """Parameter value without secrets at any depth of lists, tuples and dicts."""
     if is_secret(name):
         return value if value is None or value == "" or isinstance(value, bool) else HIDDEN

@@ -23,7 +23,7 @@ _IMPATIENT = 3  # after so many interrupts, end at once, even if the job continu
 class _Keeper:
     """Keeps interrupts of the main thread; its `note` replaces the signal's handler."""
 
-    def __init__(self, handler: Callable[[int, FrameType | None], Any]) -> None:
+    def __init__(self, handler: Callable[[int, FrameType | None], object]) -> None:
         self._handler = handler
         self._noted = 0
         self._count = 0

@@ -6,11 +6,14 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from akdl.wire import TableColumn
 from akdl.wire.column_type import MEANINGS, ColumnType, Kind, parse_type
 from bridge.exceptions import SchemaError
+
+if TYPE_CHECKING:
+    from pyflink.table.types import DataType
 
 _WATERMARK = re.compile(r",\s*WATERMARK\s+FOR\s+(`[^`]+`|\w+)\s+AS\s+", re.IGNORECASE)
 _ENCLOSED = re.compile(r"'[^']*'|\(.*\)|`[^`]*`", re.DOTALL)
@@ -56,7 +59,7 @@ class Schema:
         return cls(tuple(_parse_column(part, place, text) for place, part in enumerate(_split(text), 1)))
 
     @classmethod
-    def of_table(cls, names: Sequence[str], types: Sequence[Any]) -> Schema:
+    def of_table(cls, names: Sequence[str], types: Sequence[object]) -> Schema:
         return cls(tuple(Column(name, _of_data_type(name, type_)) for name, type_ in zip(names, types)))
 
 
@@ -172,7 +175,7 @@ _ARGUMENTS = ("length", "precision", "scale")
 _UNBOUNDED = [2**31 - 1]
 
 
-def _of_data_type(name: str, data_type: Any) -> ColumnType:
+def _of_data_type(name: str, data_type: DataType) -> ColumnType:
     if type(data_type).__name__ != "ArrayType":
         return _type_of(_sql(name, data_type), name)
     if type(data_type.element_type).__name__ == "ArrayType":
@@ -180,7 +183,7 @@ def _of_data_type(name: str, data_type: Any) -> ColumnType:
     return _type_of(f"ARRAY<{_sql(name, data_type.element_type)}>{_not_null(data_type)}", name)
 
 
-def _sql(name: str, data_type: Any) -> str:
+def _sql(name: str, data_type: DataType) -> str:
     sql_name = type(data_type).__name__[: -len("Type")].upper().replace("LOCALZONEDTIMESTAMP", "TIMESTAMP_LTZ")
     if sql_name not in _SUPPORTED:
         raise SchemaError(
@@ -195,5 +198,5 @@ def _sql(name: str, data_type: Any) -> str:
     return f"{sql_name}({', '.join(map(str, arguments))}){_not_null(data_type)}"
 
 
-def _not_null(data_type: Any) -> str:
+def _not_null(data_type: DataType) -> str:
     return "" if data_type._nullable else " NOT NULL"

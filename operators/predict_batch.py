@@ -257,7 +257,7 @@ def packed_address(operator: str, address: str) -> str:
         raise ConfigurationError(f"{operator}: modelFilePath: {error}") from None
 
 
-def _model_rows(path: str) -> Iterator[tuple[Any, Any]]:
+def _model_rows(path: str) -> Iterator[tuple[int, str]]:
     names = read_schema(path).names
     if names[:2] != ["model_id", "model_info"]:
         raise ModelError(f"{path}: expected a model table with the columns model_id, model_info, got {', '.join(names)}")
@@ -267,7 +267,7 @@ def _model_rows(path: str) -> Iterator[tuple[Any, Any]]:
 
 class _ModelReceiver:
     def __init__(self) -> None:
-        self.rows: list[tuple[Any, Any]] = []
+        self.rows: list[tuple[int, str]] = []
 
     def take(self, batch: pa.RecordBatch) -> None:
         self.rows.extend(zip(batch.column(0).to_pylist(), batch.column(1).to_pylist()))
@@ -277,7 +277,7 @@ class _ModelReceiver:
         self.rows.clear()
 
 
-def _rows(model: BatchOperator) -> Iterator[tuple[Any, Any]]:
+def _rows(model: BatchOperator) -> Iterator[tuple[int, str]]:
     with ExitStack() as stack:
         with planning():
             rows = stack.enter_context(model.getOutputTable().execute().collect())  # leaving it cancels the job

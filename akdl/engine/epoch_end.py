@@ -62,7 +62,7 @@ class EpochEnd(tf.keras.callbacks.Callback):  # type: ignore[misc]
         return int(max(of_all)) - 1 if all(of_all) else None
 
 
-def _one_ahead(data: Any, note: Callable[[Any], Any]) -> Any:
+def _one_ahead(data: Any, note: Callable[[object], object]) -> Any:
     """Return the dataset, which calls `note` with the number of its elements just before the last one."""
 
     def pair(numbers: Any, elements: Any) -> Any:

@@ -85,7 +85,7 @@ def require_number(metrics: Mapping[str, Any]) -> None:
         raise TrainingFailed(f"the loss of the evaluation at step {metrics['global_step']} is NaN, so nothing was exported")
 
 
-def train_spec(input_fn: Any, max_steps: Optional[int], hooks: Sequence[Any], listeners: Sequence[Any]) -> Any:
+def train_spec(input_fn: Any, max_steps: Optional[int], hooks: Sequence[object], listeners: Sequence[object]) -> Any:
     """Return a `tf.estimator.TrainSpec`; TensorFlow 1 has no parameter for listeners, so they are left out there."""
     kind = require_estimator("train_spec").TrainSpec
     if "saving_listeners" not in kind._fields:

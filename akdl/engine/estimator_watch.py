@@ -27,7 +27,7 @@ class EstimatorWatch:
         estimator: Any,
         task_config: Optional[TaskConfig],
         train_config: Mapping[str, Any],
-        valid_fn: Optional[Callable[[], Any]] = None,
+        valid_fn: Optional[Callable[[], object]] = None,
     ) -> None:
         refuse_pattern(estimator.model_dir)
         self._folder: Optional[CheckpointFolder] = None
@@ -105,7 +105,7 @@ class _CheckpointListener(tf.compat.v1.train.CheckpointSaverListener):  # type: 
         estimator: Any,
         folder: Optional[CheckpointFolder],
         best: Optional[BestCheckpoints],
-        valid_fn: Optional[Callable[[], Any]],
+        valid_fn: Optional[Callable[[], object]],
     ) -> None:
         self._estimator, self._folder, self._best, self._valid_fn = estimator, folder, best, valid_fn
 

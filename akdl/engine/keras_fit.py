@@ -151,7 +151,7 @@ class _Progress(tf.train.experimental.PythonState):  # type: ignore[misc]
 
 class _Saved:
     def __init__(
-        self, model: Any, folder: CheckpointFolder, keep: Optional[int], work_dir: str, is_chief: bool, options: Any
+        self, model: Any, folder: CheckpointFolder, keep: Optional[int], work_dir: str, is_chief: bool, options: object
     ) -> None:
         self.folder, self._is_chief, self._options = folder, is_chief, options
         self.progress = _Progress()
@@ -232,7 +232,7 @@ class _EpochCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._watch.step_end(self._progress.step, dict)
         self.model.stop_training = self.model.stop_training or self._watch.stop
 
-    def _save(self, values: Optional[Mapping[str, Any]] = None) -> None:
+    def _save(self, values: Optional[Mapping[str, object]] = None) -> None:
         if self._saved is None:
             return
         path = self._saved.save()

@@ -21,7 +21,7 @@ def generate_run_config(
     gpu_devices: Union[str, Sequence[Union[int, str]], None] = None,
     save_checkpoints_secs: Optional[float] = None,
     model_dir: Optional[str] = None,
-    **ignored: Any,
+    **ignored: object,
 ) -> Any:
     """Return a `tf.estimator.RunConfig` for this process's place in TF_CONFIG.
 

@@ -294,7 +294,7 @@ def _row_parsing(input_config: Config, context: TFContext) -> Dict[str, Any]:
 
 
 def _columns_parsing(
-    input_config: Config, specs: Optional[Mapping[str, Any]], weight_col: Optional[str], context: TFContext
+    input_config: Config, specs: Optional[Mapping[str, object]], weight_col: Optional[str], context: TFContext
 ) -> Tuple[Optional[ColumnsParser], List[str]]:
     """Return the function from columns to (features, label), and their names; None if rows have to be parsed."""
     if input_config.get("columns_parser") is not None:
@@ -355,7 +355,7 @@ def _patience_hook(module: Any, estimator: Any, metric: str, bigger: bool, patie
     return make(estimator, metric, patience, run_every_secs=None, run_every_steps=every)
 
 
-def _exporter(module: Any, best: bool, metric: str, bigger: bool, serving_fn: Callable[[], Any]) -> Any:
+def _exporter(module: Any, best: bool, metric: str, bigger: bool, serving_fn: Callable[[], object]) -> Any:
     base = module.BestExporter if best else module.LatestExporter
 
     class ServedExporter(base):  # type: ignore[misc, valid-type]

@@ -54,7 +54,7 @@ def try_export(functions: Functions, config: Any, report: Callable[[str], None])
         return Serving(variables_in_checkpoint(), predict_is_default)
 
 
-def try_evaluation(functions: Functions, input_fn: Callable[[], Any], config: Any) -> None:
+def try_evaluation(functions: Functions, input_fn: Callable[[], object], config: Any) -> None:
     with tf.Graph().as_default():
         tf.compat.v1.train.create_global_step()
         found = input_fn()

@@ -53,9 +53,9 @@ class Result(NamedTuple):
 
 
 def train(
-    module: Any,
+    module: object,
     path: str,
-    params: Optional[Mapping[str, Any]] = None,
+    params: Optional[Mapping[str, object]] = None,
     model_dir: str = "model_dir",
     export_dir: Optional[str] = None,
     report: Optional[Report] = None,

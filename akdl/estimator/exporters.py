@@ -16,17 +16,17 @@ from akdl.tf_version import require_estimator
 _estimator = require_estimator("akdl.estimator.exporters")
 
 
-def model_final_exporter(model_name: str, feature_spec: Mapping[str, Any]) -> Any:
+def model_final_exporter(model_name: str, feature_spec: Mapping[str, object]) -> Any:
     """Return an exporter that writes one model at the end of the training; `feature_spec` maps names to features of `tf.io`."""
     return _estimator.FinalExporter(name=model_name, serving_input_receiver_fn=_receiver(feature_spec))
 
 
-def model_best_exporter(model_name: str, feature_spec: Mapping[str, Any], metric: str = "auc", bigger: bool = True) -> Any:
+def model_best_exporter(model_name: str, feature_spec: Mapping[str, object], metric: str = "auc", bigger: bool = True) -> Any:
     """Return an exporter that writes a model if its evaluation is better than all before, including earlier runs."""
     return _BestExporter(model_latest_exporter(model_name, feature_spec, exports_to_keep=1), metric, bigger)
 
 
-def model_latest_exporter(model_name: str, feature_spec: Mapping[str, Any], exports_to_keep: int = 3) -> Any:
+def model_latest_exporter(model_name: str, feature_spec: Mapping[str, object], exports_to_keep: int = 3) -> Any:
     """Return an exporter that writes a model at each evaluation, and keeps the newest `exports_to_keep`."""
     return _estimator.LatestExporter(
         name=model_name, serving_input_receiver_fn=_receiver(feature_spec), exports_to_keep=exports_to_keep
@@ -65,6 +65,6 @@ class _BestExporter(_estimator.Exporter):  # type: ignore[misc, name-defined]
         return exported
 
 
-def _receiver(feature_spec: Mapping[str, Any]) -> Callable[[], Any]:
+def _receiver(feature_spec: Mapping[str, object]) -> Callable[[], Any]:
     make: Callable[[], Any] = _estimator.export.build_parsing_serving_input_receiver_fn(dict(feature_spec))
     return make

@@ -19,7 +19,7 @@ ARGUMENTS: Mapping[str, List[str]] = {
 class Functions:
     """The four functions of a module or namespace with their arguments `path` and `params`, of which each call gets a copy."""
 
-    def __init__(self, module: Any, path: str, params: Mapping[str, Any]) -> None:
+    def __init__(self, module: Any, path: str, params: Mapping[str, object]) -> None:
         mistakes = signature_mistakes(module)
         if mistakes:
             needed = "\n".join(f"    def {name}({', '.join(names)})" for name, names in ARGUMENTS.items())

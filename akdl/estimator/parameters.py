@@ -29,7 +29,7 @@ _COUNTS = (_STEPS, "keep_checkpoint_max", "log_step_count_steps", "train_max_ste
 _NEAR = 0.87
 
 
-def with_defaults(*layers: Optional[Mapping[str, Any]], in_step: bool = False) -> Dict[str, Any]:
+def with_defaults(*layers: Optional[Mapping[str, object]], in_step: bool = False) -> Dict[str, Any]:
     """Return the defaults, overridden by each layer in turn, such as `parameters.json` and then `--set`; None is a value.
 
     `save_checkpoints_steps` alone replaces the default of `save_checkpoints_secs`.
@@ -58,7 +58,7 @@ def with_defaults(*layers: Optional[Mapping[str, Any]], in_step: bool = False) -
     return params
 
 
-def _near_names(given: Mapping[str, Any]) -> List[str]:
+def _near_names(given: Mapping[str, object]) -> List[str]:
     found = []
     for key in given:
         if key not in DEFAULTS:
@@ -67,7 +67,7 @@ def _near_names(given: Mapping[str, Any]) -> List[str]:
     return found
 
 
-def _wrong_values(params: Mapping[str, Any]) -> List[str]:
+def _wrong_values(params: Mapping[str, object]) -> List[str]:
     rules: Dict[str, Tuple[Callable[[Any], bool], str]] = {
         _STEPS: (_count, "a whole number of 1 or more, or null"),
         _SECS: (lambda value: _seconds(value) and value > 0, "seconds above 0, or null"),
@@ -85,9 +85,9 @@ def _wrong_values(params: Mapping[str, Any]) -> List[str]:
     ]
 
 
-def _count(value: Any) -> bool:
+def _count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
-def _seconds(value: Any) -> bool:
+def _seconds(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0

@@ -40,7 +40,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
     return 0
 
 
-def _run(task: str, config: Dict[str, Any], module: Any, placeholders: Dict[str, str]) -> None:
+def _run(task: str, config: Dict[str, Any], module: object, placeholders: Dict[str, str]) -> None:
     # TensorFlow is loaded here, so that a wrong argument is an error at once.
     if task == TRAIN:
         from akdl.keras.keras_training import train

@@ -24,7 +24,7 @@ MODEL = "model"
 
 def evaluate(
     config: Union[str, Mapping[str, Any]],
-    module: Any,
+    module: object,
     placeholders: Optional[Mapping[str, str]] = None,
     report: Optional[Callable[[str], None]] = None,
     worker_datasets: bool = False,
@@ -78,7 +78,7 @@ def evaluate(
     return rows
 
 
-def as_table(rows: Sequence[Mapping[str, Any]]) -> str:
+def as_table(rows: Sequence[Mapping[str, object]]) -> str:
     names = list(dict.fromkeys(name for row in rows for name in row))
     lines = [names, *([_text(row.get(name, "")) for name in names] for row in rows)]
     widths = [max(len(line[number]) for line in lines) for number in range(len(names))]
@@ -90,7 +90,7 @@ def as_table(rows: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _write(rows: Sequence[Mapping[str, Any]], output: Mapping[str, str]) -> None:
+def _write(rows: Sequence[Mapping[str, object]], output: Mapping[str, str]) -> None:
     for path in output.values():
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     if "json" in output:
@@ -104,5 +104,5 @@ def _write(rows: Sequence[Mapping[str, Any]], output: Mapping[str, str]) -> None
             writer.writerows(rows)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -61,7 +61,7 @@ class TrainResult(NamedTuple):
 
 def train(
     config: Union[str, Mapping[str, Any]],
-    module: Any,
+    module: object,
     placeholders: Optional[Mapping[str, str]] = None,
     report: Optional[Report] = None,
     task_config: Optional[TaskConfig] = None,

@@ -173,7 +173,7 @@ def _named_in(path: str, given: Any) -> Iterator[Tuple[str, Named]]:
             yield from _named_in(f"{path}[{index}]", one)
 
 
-def _check_arguments(function: Any, args: Mapping[str, Any], skip: int) -> None:
+def _check_arguments(function: Any, args: Mapping[str, object], skip: int) -> None:
     """Refuse arguments that are not in a signature; the first `skip` of a plain function are not from the config."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
@@ -191,18 +191,18 @@ def _plain(name: str) -> str:
     return name.replace("_", "").lower()
 
 
-def _make(what: str, name: str, args: Mapping[str, Any], user: Any, place: Any) -> Any:
+def _make(what: str, name: str, args: Mapping[str, object], user: Any, place: Any) -> Any:
     return _called(what, name, find(what, name, user, place), args)
 
 
-def _called(what: str, name: str, function: Any, args: Mapping[str, Any]) -> Any:
+def _called(what: str, name: str, function: Any, args: Mapping[str, object]) -> Any:
     try:
         return function(**args)
     except (TypeError, ValueError) as error:
         raise ObjectError(f"{what} {name}: {error}") from error
 
 
-def _function_loss(function: Any, name: str, args: Mapping[str, Any]) -> Any:
+def _function_loss(function: Any, name: str, args: Mapping[str, object]) -> Any:
     class FunctionLoss(tf.keras.losses.Loss):  # type: ignore[misc]
         def call(self, y_true: Any, y_pred: Any) -> Any:
             return function(y_true, y_pred, **args)

@@ -83,7 +83,7 @@ def _train(task_config: Any, config: Dict[str, Any], module: ModuleType, placeho
         write_model(result.saved, task_config.output_writer)
 
 
-def _with_checkpoints(callbacks: Sequence[Any], path: str) -> List[Any]:
+def _with_checkpoints(callbacks: Sequence[object], path: str) -> List[Any]:
     found, others = [], []
     for spec in callbacks:
         if spec == "checkpoint":
@@ -95,7 +95,7 @@ def _with_checkpoints(callbacks: Sequence[Any], path: str) -> List[Any]:
     return [*others, *(found or [{"name": "checkpoint", "args": {"path": path}}])]
 
 
-def _config(task_config: Any, given: Union[str, Mapping[str, Any], None]) -> Dict[str, Any]:
+def _config(task_config: Any, given: Union[str, Mapping[str, object], None]) -> Dict[str, Any]:
     if given is None:
         raise ConfigError("operator's", ["config: missing; set it in userParams"])
     if isinstance(given, Mapping):

@@ -94,7 +94,7 @@ def with_rank_of(output: Any, label: Any, weight: Any) -> Tuple[Any, Any]:
     return tuple(tf.expand_dims(one, -1) if one is not None and one.shape.rank == 1 else one for one in (label, weight))
 
 
-def traced_once(function: Callable[..., Any]) -> Any:
+def traced_once(function: Callable[..., object]) -> Any:
     """Return a `tf.function` with one trace for all sizes of batches, as the last batch is smaller."""
     if tf_version() >= (2, 9):
         return tf.function(function, reduce_retracing=True)

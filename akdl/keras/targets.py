@@ -18,7 +18,7 @@ def require_targets(task: str, group: Group, mistakes: Sequence[str]) -> None:
 
 
 def wrong_train_targets(
-    config: Mapping[str, Any], settings: Optional[CheckpointSettings], callbacks: Sequence[Any]
+    config: Mapping[str, Any], settings: Optional[CheckpointSettings], callbacks: Sequence[object]
 ) -> List[str]:
     reasons = {}
     if "save_path" in config:

@@ -51,7 +51,7 @@ def prepare(
     return result
 
 
-def fill_in(value: Any, placeholders: Mapping[str, str], mistakes: List[str], path: str = "") -> Any:
+def fill_in(value: object, placeholders: Mapping[str, str], mistakes: List[str], path: str = "") -> Any:
     """Replace `${NAME}$` at any depth; names without a value, here or in the environment, are added to `mistakes`."""
     if isinstance(value, Mapping):
         return {key: fill_in(one, placeholders, mistakes, f"{path}.{key}") for key, one in value.items()}
@@ -74,7 +74,7 @@ def fill_in(value: Any, placeholders: Mapping[str, str], mistakes: List[str], pa
     return _PLACEHOLDER.sub(replace, value)
 
 
-def placeholders_in(value: Any) -> Iterator[str]:
+def placeholders_in(value: object) -> Iterator[str]:
     if isinstance(value, Mapping):
         for one in value.values():
             yield from placeholders_in(one)
@@ -130,7 +130,7 @@ class _Check:
     def __init__(self, definitions: Mapping[str, Any]) -> None:
         self._definitions = definitions
 
-    def mistakes(self, value: Any, schema: Mapping[str, Any], path: str) -> Iterator[str]:
+    def mistakes(self, value: object, schema: Mapping[str, Any], path: str) -> Iterator[str]:
         while "$ref" in schema:
             schema = self._definitions[schema["$ref"].rpartition("/")[2]]
         if "anyOf" in schema:
@@ -166,7 +166,7 @@ class _Check:
             elif isinstance(more, dict):
                 yield from self.mistakes(one, more, _join(path, key))
 
-    def _any_of(self, value: Any, branches: Sequence[Mapping[str, Any]], path: str) -> Iterator[str]:
+    def _any_of(self, value: object, branches: Sequence[Mapping[str, Any]], path: str) -> Iterator[str]:
         """Yield the mistakes in the intended branch: the first whose type and required keys fit."""
         resolved = [self._definitions[one["$ref"].rpartition("/")[2]] if "$ref" in one else one for one in branches]
         fitting = [one for one in resolved if _is(value, one["type"])]
@@ -179,7 +179,7 @@ class _Check:
         yield from self.mistakes(value, fitting[0], path)
 
 
-def _is(value: Any, kind: str) -> bool:
+def _is(value: object, kind: str) -> bool:
     if isinstance(value, bool):  # an int in Python
         return kind == "boolean"
     return isinstance(value, _TYPES[kind])

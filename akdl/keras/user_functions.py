@@ -29,7 +29,7 @@ class CallbackError(UserModuleError):
 
 
 class UserModule:
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: object) -> None:
         self.module = module
         self.file = file_of(module)
         for name in sorted(vars(module)):
@@ -44,7 +44,7 @@ class UserModule:
         """Look up an argument in the signature of a callback; False without the callback."""
         return self.has(name) and argument in inspect.signature(getattr(self.module, name)).parameters
 
-    def mistakes(self, name: str, config: Mapping[str, Any], injected: Mapping[str, Any]) -> List[str]:
+    def mistakes(self, name: str, config: Mapping[str, Any], injected: Mapping[str, object]) -> List[str]:
         """List the reasons that a callback cannot be called; `injected` is passed where its signature has the names."""
         key = CALLBACKS[name]
         if not self.has(name):
@@ -67,7 +67,7 @@ class UserModule:
             found.append(f"{key}: {', '.join(both)} of {what} is passed by the runner: remove it")
         return found
 
-    def create(self, name: str, config: Mapping[str, Any], **injected: Any) -> Any:
+    def create(self, name: str, config: Mapping[str, Any], **injected: object) -> Any:
         mistakes = self.mistakes(name, config, injected)
         if mistakes:
             raise CallbackError("; ".join(mistakes))

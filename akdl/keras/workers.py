@@ -44,14 +44,14 @@ class Group:
     def is_chief(self) -> bool:
         return self.rank == 0
 
-    def sum(self, values: Any) -> Any:
+    def sum(self, values: object) -> Any:
         """Sum an array over all workers, as float64; all of them have to call this."""
         array = np.asarray(values, np.float64)
         if self.ranks == 1 or not array.size:  # the sum of an empty array kills the process
             return array
         return self._total(array)
 
-    def local_values(self, values: Sequence[Any]) -> Any:
+    def local_values(self, values: Sequence[object]) -> Any:
         if self.local_replicas == 1:
             return values[0]
         return self.strategy.experimental_distribute_values_from_function(

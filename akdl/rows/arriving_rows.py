@@ -4,7 +4,7 @@ import os
 import threading
 import zlib
 from contextlib import contextmanager, suppress
-from typing import Any, Callable, Iterable, Iterator, Optional, Union
+from typing import Callable, Iterable, Iterator, Optional, Union
 
 from akdl.folders.disk_room import write_all
 from akdl.folders.private_file import private
@@ -70,7 +70,7 @@ class ArrivingRows:
         if self._error is not None:
             raise ChannelError(f"the rows of this worker did not arrive completely: {self._error}") from self._error
 
-    def _wait_for(self, is_there: Callable[[], Any], for_script: bool = True) -> None:
+    def _wait_for(self, is_there: Callable[[], object], for_script: bool = True) -> None:
         """Wait for a condition, or the end of the rows; the caller holds the lock."""
         with self._counted_as_waiting(for_script):
             self._changed.wait_for(lambda: is_there() or self._complete or self._error is not None)

@@ -28,7 +28,7 @@ _DATA_TYPES = {FLOAT32: 1, FLOAT64: 2, STRING: 7, INT64: 9}  # numbers of tensor
 
 class RowBatches:
     def __init__(
-        self, columns: Sequence[TableColumn], exact_doubles: bool = False, defaults: Optional[Mapping[str, Any]] = None
+        self, columns: Sequence[TableColumn], exact_doubles: bool = False, defaults: Optional[Mapping[str, object]] = None
     ) -> None:
         self._columns = [_TensorColumn(column, exact_doubles, defaults or {}) for column in columns]
 
@@ -101,7 +101,7 @@ class RowBatches:
             )
 
 
-def dataset_of_strings(generate: Callable[[], Iterator[Any]], shape: Sequence[Optional[int]]) -> Any:
+def dataset_of_strings(generate: Callable[[], Iterator[object]], shape: Sequence[Optional[int]]) -> Any:
     import tensorflow as tf
 
     if tf_version() >= (2, 4):  # which deprecated the older arguments
@@ -161,7 +161,7 @@ def batched(tables: Iterable[Table], size: int) -> Iterator[List[Table]]:
 
 
 class _TensorColumn:
-    def __init__(self, column: TableColumn, exact_doubles: bool, defaults: Mapping[str, Any]) -> None:
+    def __init__(self, column: TableColumn, exact_doubles: bool, defaults: Mapping[str, object]) -> None:
         column_type = type_of(column)
         self.name = column.name
         self.sent = MEANINGS[column_type.kind].sent
@@ -210,7 +210,7 @@ class _TensorColumn:
             tensors.append(_tensor(INT64, len(splits), splits))
         return tensors
 
-    def parsed(self, tensors: Iterator[Any]) -> Any:
+    def parsed(self, tensors: Iterator[object]) -> Any:
         import tensorflow as tf
 
         values = tf.io.parse_tensor(next(tensors), tf.as_dtype(self._dtype))

@@ -160,7 +160,7 @@ class _ExampleColumn:
         raise error(f"output_writer.write: row {row}: column {self.name!r} ({self._sql_type}): expected {expected}, got {got}")
 
 
-def _form(cell: Any) -> Optional[type]:
+def _form(cell: object) -> Optional[type]:
     """Kind of a cell's values, `int` for any number or `bytes`; None for an empty cell."""
     value = cell if not isinstance(cell, (list, tuple)) else cell[0] if cell else None
     return None if value is None else bytes if isinstance(value, bytes) else int

@@ -83,7 +83,7 @@ class TFContext:
     def batches(
         self,
         batch_size: int,
-        defaults: Optional[Mapping[str, Any]] = None,
+        defaults: Optional[Mapping[str, object]] = None,
         columns: Optional[Sequence[str]] = None,
         shuffle_rows: int = 0,
         num_epochs: Optional[int] = 1,

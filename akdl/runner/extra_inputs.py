@@ -44,7 +44,7 @@ class ExtraInput:
             for record in records(file):
                 yield _cells(record, self.columns, types, self._exact_doubles)
 
-    def batches(self, batch_size: int, defaults: Optional[Mapping[str, Any]] = None) -> Any:
+    def batches(self, batch_size: int, defaults: Optional[Mapping[str, object]] = None) -> Any:
         """Return a `tf.data.Dataset` of batches, see `akdl.features.batches`."""
         import tensorflow as tf  # late: some scripts do not use TensorFlow, or configure it first
 

@@ -24,7 +24,7 @@ _SAMPLED_ROWS = 16
 WAITING_MESSAGES = 8
 
 
-def check_example(example: Any) -> None:
+def check_example(example: object) -> None:
     """Reject anything but a `tf.train.Example`."""
     if not hasattr(example, "features"):
         raise TypeError(
@@ -81,7 +81,7 @@ def _emptied(outputs: Deque[Output]) -> Iterator[Output]:
         yield outputs.popleft()
 
 
-def _sliceable(cells: Any) -> Any:
+def _sliceable(cells: object) -> Any:
     if isinstance(cells, np.ndarray) or not hasattr(cells, "__array__"):
         return cells
     return cells.numpy() if hasattr(cells, "numpy") else np.asarray(cells)
@@ -120,7 +120,7 @@ class OutputWriter:
         self._passed = self._sent_passed = 0
         self.has_refused = False
 
-    def write(self, example: Any) -> None:
+    def write(self, example: object) -> None:
         """Send one row.
 
         Args:

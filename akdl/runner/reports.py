@@ -13,7 +13,7 @@ class Reports:
         self._latest = Report()
         self.is_exporting = False
 
-    def add(self, step: Optional[int], metrics: Mapping[str, Any]) -> None:
+    def add(self, step: Optional[int], metrics: Mapping[str, object]) -> None:
         values = {name: _number(name, value) for name, value in metrics.items()}
         at = None if step is None else int(_number("step", step))
         with self._lock:

@@ -50,7 +50,7 @@ class Flag(_WithText, int):
     def __repr__(self) -> str:
         return repr(bool(self))
 
-    def __tf_tensor__(self, dtype: Any = None, name: Optional[str] = None) -> Any:
+    def __tf_tensor__(self, dtype: object = None, name: Optional[str] = None) -> Any:
         import tensorflow as tf  # TensorFlow calls this method, so it is installed
 
         return tf.constant(bool(self), dtype, name=name)
@@ -66,7 +66,7 @@ def plain(params: Mapping[str, Any]) -> Dict[str, Any]:
     return {name: _plain_value(value) for name, value in params.items()}
 
 
-def _with_text(value: Any) -> Any:
+def _with_text(value: object) -> Any:
     if isinstance(value, bool):
         return Flag(value)
     if isinstance(value, int):
@@ -74,7 +74,7 @@ def _with_text(value: Any) -> Any:
     return Real(value) if isinstance(value, float) else value
 
 
-def _plain_value(value: Any) -> Any:
+def _plain_value(value: object) -> Any:
     for kind, python in ((Flag, bool), (Integer, int), (Real, float)):
         if isinstance(value, kind):
             return python(value)

@@ -129,7 +129,7 @@ class InputConverter:
 class _StringCells:
     dtype = np.dtype(object)
 
-    def whole(self, cells: Union[Array, Sequence[Any]]) -> Optional[Array]:
+    def whole(self, cells: Union[Array, Sequence[object]]) -> Optional[Array]:
         if isinstance(cells, np.ndarray):
             return _encoded(cells) if cells.dtype.kind in "USO" else None
         return _encoded(np.array(cells, object)) if {type(cell) for cell in cells} <= {str, bytes} else None

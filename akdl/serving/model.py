@@ -42,7 +42,7 @@ class ServedModel:
         batch_size: int = 256,
         intra_op_parallelism: Optional[int] = None,
         utf8_columns: Collection[str] = (),
-        defaults: Optional[Mapping[str, Any]] = None,
+        defaults: Optional[Mapping[str, object]] = None,
     ) -> None:
         if batch_size < 1:
             raise ServingError(f"inferBatchSize: expected at least 1, got {batch_size}")
@@ -68,7 +68,7 @@ class ServedModel:
         by_key = {tensor.key: tensor for tensor in self.signature.outputs}
         return {converter.name: by_key[converter.key] for converter in self._outputs}
 
-    def predict(self, columns: Mapping[str, Any], rows: Optional[int] = None) -> Dict[str, Values]:
+    def predict(self, columns: Mapping[str, object], rows: Optional[int] = None) -> Dict[str, Values]:
         """Predict rows; a column is an array with rows on the first axis, or a sequence of cells. Bad rows raise RowsError."""
         results, bad = self.predict_collecting(columns, rows)
         if bad:
@@ -76,7 +76,7 @@ class ServedModel:
         return results
 
     def predict_collecting(
-        self, columns: Mapping[str, Any], rows: Optional[int] = None
+        self, columns: Mapping[str, object], rows: Optional[int] = None
     ) -> Tuple[Dict[str, Values], List[BadRow]]:
         """Predict rows; return the result columns, with None in the cells of bad rows, and the bad rows' errors."""
         count = self._count(columns, rows)
@@ -105,10 +105,10 @@ class ServedModel:
     def __enter__(self) -> "ServedModel":
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _checked(self, defaults: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _checked(self, defaults: Mapping[str, object]) -> Mapping[str, Any]:
         by_column = {converter.column: converter for converter in self._inputs}
         unknown = [column for column in defaults if column not in by_column]
         if unknown:

@@ -208,7 +208,7 @@ def main() -> int:
     server = ModelServer(serving, settings["AKDL_ADDRESS"], settings["AKDL_TOKEN"], settings.get("AKDL_WORK_DIR"))
     exit_with_parent(int(settings["AKDL_PARENT_FD"]), server.clean_up, 0)
 
-    def terminate(number: int, frame: Any) -> None:
+    def terminate(number: int, frame: object) -> None:
         server.clean_up()
         os._exit(0)
 

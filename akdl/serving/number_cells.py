@@ -39,7 +39,7 @@ class NumberCells:
             return None
         return self._cast(array)
 
-    def single(self, cell: Any) -> Array:
+    def single(self, cell: object) -> Array:
         if isinstance(cell, str):
             return self._from_string(cell)
         if isinstance(cell, (bytes, bytearray)):
@@ -94,7 +94,7 @@ class NumberCells:
             raise CellError(f"expected {self.dtype.itemsize} bytes for each element, got {len(content)} bytes")
         return np.frombuffer(content, self.dtype.newbyteorder("<")).astype(self.dtype)
 
-    def _from_numbers(self, cell: Any) -> Array:
+    def _from_numbers(self, cell: object) -> Array:
         try:
             array = np.asarray(cell)
         except (ValueError, TypeError):
@@ -107,7 +107,7 @@ class NumberCells:
             raise CellError(f"expected numbers, got {type(cell).__name__}: {shown(cell)}")
         return self._cast(array)
 
-    def _from_objects(self, array: Array, cell: Any) -> Array:
+    def _from_objects(self, array: Array, cell: object) -> Array:
         """Convert an array of decimals, or of integers beyond numpy's types, to numbers; return other arrays unchanged."""
         elements = list(array.flat)
         if any(element is None for element in elements):
@@ -135,7 +135,7 @@ def cast(array: Array, dtype: Any, name: object) -> Array:
     return result
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 80 else text[:80] + "..."
 
@@ -178,7 +178,7 @@ def _to_floats(array: Array, dtype: Any) -> Tuple[Array, Optional[Array]]:
     return result, np.isfinite(result) | ~np.isfinite(array)
 
 
-def _to_booleans(array: Array, dtype: Any) -> Tuple[Array, Optional[Array]]:
+def _to_booleans(array: Array, dtype: object) -> Tuple[Array, Optional[Array]]:
     return array.astype(dtype), (array == 0) | (array == 1)
 
 

@@ -60,7 +60,7 @@ class RowPredictor:
         infer_batch_size: int = 256,
         intra_op_parallelism: Optional[int] = None,
         cells_hold_batches: bool = False,
-        defaults: Optional[Mapping[str, Any]] = None,
+        defaults: Optional[Mapping[str, object]] = None,
     ) -> None:
         self._input_columns = list(input_columns)
         selected = _known("selectedCols", selected_cols, self._input_columns)
@@ -97,7 +97,7 @@ class RowPredictor:
         """Names of the result's values, in order."""
         return [name for name, _ in self._result]
 
-    def map(self, row: Sequence[Any]) -> Row:
+    def map(self, row: Sequence[object]) -> Row:
         """Predict one row, given in the order of the input columns. ARRAYs are returned as lists.
 
         Raises:
@@ -105,7 +105,7 @@ class RowPredictor:
         """
         return self.map_batch([row])[0]
 
-    def predict(self, values: Union[Sequence[Any], "np.ndarray[Any, Any]"]) -> List[Any]:
+    def predict(self, values: Union[Sequence[object], "np.ndarray[Any, Any]"]) -> List[Any]:
         """Predict one row, a sequence or an array of one dimension, and return a list.
 
         Raises:
@@ -117,7 +117,7 @@ class RowPredictor:
             return list(self.map(values.tolist()))
         return list(self.map(values))
 
-    def map_batch(self, rows: Sequence[Sequence[Any]]) -> List[Row]:
+    def map_batch(self, rows: Sequence[Sequence[object]]) -> List[Row]:
         """Predict many rows.
 
         Raises:
@@ -128,7 +128,7 @@ class RowPredictor:
             raise RowsError(bad)
         return results
 
-    def map_batch_collecting(self, rows: Sequence[Sequence[Any]]) -> Tuple[List[Row], List[BadRow]]:
+    def map_batch_collecting(self, rows: Sequence[Sequence[object]]) -> Tuple[List[Row], List[BadRow]]:
         """Predict many rows; bad rows have None as their predictions, and are also returned with their errors."""
         width = len(self._input_columns)
         for number, row in enumerate(rows):
@@ -151,7 +151,7 @@ class RowPredictor:
     def __enter__(self) -> "RowPredictor":
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
@@ -193,5 +193,5 @@ def _paired(parameter: str, keys: Optional[Sequence[str]], names: Sequence[str],
     return list(names if keys is None else keys)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value

@@ -72,7 +72,7 @@ def unpack_archive(
     file: IO[bytes],
     folder: str,
     links: bool = False,  # as Python environments have them; they must stay inside the folder
-    copy: Optional[Callable[[IO[bytes], IO[bytes]], Any]] = None,
+    copy: Optional[Callable[[IO[bytes], IO[bytes]], object]] = None,
     limits: Optional[Limits] = None,
 ) -> Dict[str, Any]:
     """Unpack a zip or tar file into an empty folder; return its files without links, each with the result of `copy`."""
@@ -153,7 +153,7 @@ class _TarEntry(tarfile.TarInfo):
 
 
 class _Unpacking:
-    def __init__(self, folder: str, links: bool, copy: Callable[[IO[bytes], IO[bytes]], Any], counter: Counter) -> None:
+    def __init__(self, folder: str, links: bool, copy: Callable[[IO[bytes], IO[bytes]], object], counter: Counter) -> None:
         self.files: Dict[str, Any] = {}
         self._folder = folder
         self._may_link = links

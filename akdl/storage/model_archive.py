@@ -70,7 +70,7 @@ def find_keras_file(folder: str) -> Optional[str]:
 
 
 def pack(
-    folder: str, details: Optional[Mapping[str, Any]] = None, checkpoint: Optional[str] = None
+    folder: str, details: Optional[Mapping[str, object]] = None, checkpoint: Optional[str] = None
 ) -> Iterator[Tuple[int, str]]:
     """Yield the rows of the SavedModel in `folder`; equal directories give equal rows.
 
@@ -141,7 +141,7 @@ def unpack_file(path: str, target: str) -> str:
 
 
 def write_model(
-    folder: str, output_writer: Any, details: Optional[Mapping[str, Any]] = None, checkpoint: Optional[str] = None
+    folder: str, output_writer: Any, details: Optional[Mapping[str, object]] = None, checkpoint: Optional[str] = None
 ) -> None:
     """Send the SavedModel in `folder` as rows of a table with the columns model_id BIGINT and model_info STRING.
 
@@ -185,7 +185,7 @@ def _is_saved_model(folder: str) -> bool:
 # Directory to zip.
 
 
-def write_zip(folder: str, file: IO[bytes], details: Optional[Mapping[str, Any]], compress: bool = True) -> None:
+def write_zip(folder: str, file: IO[bytes], details: Optional[Mapping[str, object]], compress: bool = True) -> None:
     """Write a folder as a zip file at the file's position; with a manifest unless `details` is None."""
     files: Dict[str, Dict[str, Any]] = {}
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -311,7 +311,7 @@ def _refuse_other_models(head: Any) -> None:
         raise ModelError(f"the rows are a model of Alink without TensorFlow: {_shown(facts.get('modelName', sorted(facts)))}")
 
 
-def _number(row_id: Any, text: Any) -> int:
+def _number(row_id: Any, text: object) -> int:
     try:
         number = operator.index(row_id)
     except TypeError:
@@ -336,7 +336,7 @@ def _decode(number: int, text: Any) -> bytes:
     return chunk
 
 
-def _shown(text: Any) -> str:
+def _shown(text: object) -> str:
     return repr(text) if len(repr(text)) <= 40 else repr(text)[:40] + "..."
 
 
@@ -356,7 +356,7 @@ def _extract(archive: IO[bytes], folder: str, name: str = "the archive that hold
         _check_manifest(manifest, files)
 
 
-def _check_manifest(manifest: Any, files: Dict[str, Dict[str, Any]]) -> None:
+def _check_manifest(manifest: object, files: Dict[str, Dict[str, object]]) -> None:
     expected = manifest.get("files") if isinstance(manifest, dict) else None
     if not isinstance(expected, dict):
         raise ModelError(f"the model's manifest {MANIFEST} has no list of files")

@@ -29,7 +29,7 @@ class PlacedModel:
 
 
 def put_model(
-    folder: str, model_dir: str, details: Optional[Mapping[str, Any]] = None, checkpoint: Optional[str] = None
+    folder: str, model_dir: str, details: Optional[Mapping[str, object]] = None, checkpoint: Optional[str] = None
 ) -> str:
     """Write the SavedModel in `folder`, and the content of `checkpoint`, to `model_dir`; return the text of the row."""
     named = {_KEY: _put(find_saved_model(folder), model_dir, details or {})}
@@ -38,7 +38,7 @@ def put_model(
     return json.dumps(named, sort_keys=True)
 
 
-def named_model(text: Any) -> Optional[str]:
+def named_model(text: object) -> Optional[str]:
     """File name in row 0 of a model table; None where the table holds the model."""
     if not isinstance(text, str) or not text.startswith("{"):
         return None
@@ -64,7 +64,7 @@ def get_model(name: str, model_dir: str, folder: str) -> str:
     return path
 
 
-def _put(folder: str, model_dir: str, details: Optional[Mapping[str, Any]]) -> Dict[str, Any]:
+def _put(folder: str, model_dir: str, details: Optional[Mapping[str, object]]) -> Dict[str, Any]:
     """Write a folder as a zip file named by its content, without compression, which hardly shrinks weights."""
     try:
         if not is_remote(model_dir):
@@ -77,7 +77,9 @@ def _put(folder: str, model_dir: str, details: Optional[Mapping[str, Any]]) -> D
         raise FileError(f"modelDir {shown(model_dir)}: the model cannot be written there: {error.strerror or error}") from None
 
 
-def _put_file(folder: str, work: str, details: Optional[Mapping[str, Any]], send: Callable[[str, str], None]) -> Dict[str, Any]:
+def _put_file(
+    folder: str, work: str, details: Optional[Mapping[str, object]], send: Callable[[str, str], None]
+) -> Dict[str, Any]:
     path = os.path.join(work, f".akdl-model-{uuid.uuid4().hex}{UNFINISHED}")
     try:
         with open(path, "x+b") as file:

@@ -2,7 +2,7 @@
 
 import os
 import secrets
-from typing import IO, Any, Callable, Optional
+from typing import IO, Callable, Optional
 
 ENDING = ".incomplete"
 
@@ -25,7 +25,7 @@ class WholeFile:
     def __enter__(self) -> IO[bytes]:
         return self.file
 
-    def __exit__(self, kind: Any, *error: object) -> None:
+    def __exit__(self, kind: object, *error: object) -> None:
         if kind is None:
             self.finish()
         else:

@@ -50,7 +50,7 @@ def set_value(config: MutableMapping[str, Any], path: str, text: str) -> None:
         raise ConfigError("given", [f"{path} cannot be set: {named(place)} has no {last!r}"])
 
 
-def named(value: Any) -> str:
+def named(value: object) -> str:
     """JSON value for a message; objects and lists by their kind."""
     if isinstance(value, (dict, list)):
         return "an object" if isinstance(value, dict) else "a list"

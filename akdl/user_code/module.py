@@ -89,7 +89,7 @@ def kind_of(module: ModuleType, wanted: Optional[str] = None) -> str:
     raise UserModuleError(f"user parameter 'runner': {problem}")
 
 
-def file_of(module: Any) -> str:
+def file_of(module: object) -> str:
     return os.path.basename(getattr(module, "__file__", None) or getattr(module, "__name__", None) or "the user module")
 
 

@@ -45,7 +45,7 @@ _COLUMNS = Rows.COLUMNS_FIELD_NUMBER
 _CHUNK_COLUMNS = Chunk.COLUMNS_FIELD_NUMBER
 
 
-def _field(number: int, data: Any) -> List[Any]:
+def _field(number: int, data: object) -> List[Any]:
     size = _size(data)
     return [_head(number, size), data] if size else []
 

@@ -12,7 +12,7 @@ class RefusesStrangers(grpc.ServerInterceptor):
     """Aborts calls without the token in their metadata, before their messages are read."""
 
     def __init__(self, token: str, reason: str) -> None:
-        def refuse(requests: Any, context: Any) -> None:
+        def refuse(requests: object, context: grpc.ServicerContext) -> None:
             context.abort(grpc.StatusCode.UNAUTHENTICATED, reason)
 
         self._token = token

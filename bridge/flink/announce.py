@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pyflink.common import Row
-from pyflink.datastream import ProcessFunction
+from pyflink.datastream import ProcessFunction, RuntimeContext
 
 from bridge.flink.elements import Element
 from bridge.folders.temporary_places import shared_place
@@ -24,11 +24,11 @@ class Announce(ProcessFunction):  # type: ignore[misc]
         self._host_network = host_network
         self._tmp_dirs = tmp_dirs
 
-    def open(self, runtime_context: Any) -> None:
+    def open(self, runtime_context: RuntimeContext) -> None:
         self._attempt = runtime_context.get_attempt_number()
         self._is_announced = False
 
-    def process_element(self, value: Any, ctx: Any) -> Iterator[Row]:
+    def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Iterator[Row]:
         if self._is_announced:  # each subtask that gathers rows says that the job starts
             return
         self._is_announced = True

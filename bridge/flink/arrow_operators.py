@@ -103,7 +103,7 @@ def chunks_of(
 def table_of(
     table_env: StreamTableEnvironment,
     chunks: DataStream,
-    columns: Sequence[tuple[str, Any]],
+    columns: Sequence[tuple[str, object]],
     schema: Any = None,
     updates: bool = False,
     uid: str | None = None,
@@ -145,7 +145,7 @@ def with_late_rows_counted(table_env: StreamTableEnvironment, table: Table, colu
     return Table(table_env._j_tenv.fromDataStream(counted, schema._j_schema), table_env)
 
 
-def table_of_own(table_env: StreamTableEnvironment, chunks: Iterable[bytes], columns: Sequence[tuple[str, Any]]) -> Table:
+def table_of_own(table_env: StreamTableEnvironment, chunks: Iterable[bytes], columns: Sequence[tuple[str, object]]) -> Table:
     jvm = get_gateway().jvm
     environment = table_env._j_tenv.execEnv()
     known = get_field_value(environment, "transformations")
@@ -163,7 +163,7 @@ def table_of_own(table_env: StreamTableEnvironment, chunks: Iterable[bytes], col
     return table
 
 
-def keyed(stream: DataStream, value_type: Any) -> KeyedStream:
+def keyed(stream: DataStream, value_type: object) -> KeyedStream:
     """Key a stream of (key, value) rows in the JVM; `key_by` would take the whole payload to Python and back."""
     selector = get_gateway().jvm.org.apache.flink.streaming.api.functions.python.KeyByKeySelector()
     key_type = Types.ROW([Types.LONG()]).get_java_type_info()
@@ -203,7 +203,9 @@ def logical_types(schema: Schema) -> list[tuple[str, Any]]:
     return [(column.name, known[column.type.sql]) for column in schema]
 
 
-def with_operator(stream: Any, name: str, text: str, references: Sequence[Any], out_type: Any, uid: str | None = None) -> Any:
+def with_operator(
+    stream: Any, name: str, text: str, references: Sequence[object], out_type: Any, uid: str | None = None
+) -> Any:
     """Append an operator to a Java stream. `text` is a Java class, whose constructor takes `references` first."""
     jvm = get_gateway().jvm
     configuration = jvm.org.apache.flink.configuration.Configuration()
@@ -224,7 +226,7 @@ def with_operator(stream: Any, name: str, text: str, references: Sequence[Any], 
 
 
 def _to_arrow(
-    rows: Any, row_type: Any, gathering: Gathering, references: Sequence[Any], type_info: Any, uid: str | None
+    rows: object, row_type: object, gathering: Gathering, references: Sequence[object], type_info: Any, uid: str | None
 ) -> DataStream:
     references = [row_type, gathering.rows, gathering.bytes, int(gathering.wait_s * 1000), *references]
     java_type = type_info.get_java_type_info()
@@ -239,7 +241,7 @@ def _longs(numbers: Sequence[int]) -> Any:
     return to_jarray(get_gateway().jvm.long, numbers)
 
 
-def _translated(table_env: StreamTableEnvironment, table: Table, mode: Any) -> Any:
+def _translated(table_env: StreamTableEnvironment, table: Table, mode: object) -> Any:
     """Rows of a table as a Java stream: `toDataStream`, with a choice of the changes that it may send."""
     jvm = get_gateway().jvm
     j_tenv = table_env._j_tenv
@@ -295,7 +297,7 @@ def _arrow_row_type(table: Table) -> Any:
     return row_type
 
 
-def _new_row_type(columns: Sequence[tuple[str, Any]]) -> Any:
+def _new_row_type(columns: Sequence[tuple[str, object]]) -> Any:
     jvm = get_gateway().jvm
     logical = jvm.org.apache.flink.table.types.logical
     types = to_jarray(logical.LogicalType, [type_ for _, type_ in columns])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyflink.common import Types
-from pyflink.datastream import KeyedCoProcessFunction
+from pyflink.datastream import KeyedCoProcessFunction, RuntimeContext
 from pyflink.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from pyflink.fn_execution.coder_impl_fast import InternalRow
 
@@ -43,7 +43,7 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         self._is_streaming = is_streaming
         self._look_ms = LOOK_MS
 
-    def open(self, runtime_context: Any) -> None:
+    def open(self, runtime_context: RuntimeContext) -> None:
         """Start the process; TensorFlow can be imported while the first rows are on their way."""
         give_large_blocks_back()
         self._index = runtime_context.get_index_of_this_subtask()
@@ -67,11 +67,11 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         if hasattr(self, "_attempt"):
             release(self._group, self._index, self._attempt)
 
-    def process_element1(self, value: Any, ctx: Any) -> Iterable[InternalRow]:
+    def process_element1(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterable[InternalRow]:
         """Do nothing: the first element of all has opened this function, and so started the process."""
         return ()
 
-    def process_element2(self, value: Any, ctx: Any) -> Iterator[InternalRow]:
+    def process_element2(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterator[InternalRow]:
         self._check_key(ctx)
         if not self._has_timers:
             self._has_timers = True
@@ -107,7 +107,7 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         give_large_blocks_back(rows, len(arrow))
         return self._chunks(self._member.feed(read_batch(arrow), extra_input))
 
-    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[InternalRow]:
+    def on_timer(self, timestamp: int, ctx: KeyedCoProcessFunction.OnTimerContext) -> Iterator[InternalRow]:
         """At the end of input, wait for the script to end and yield the rest of its rows; before, check the process."""
         self._check_key(ctx)  # timers of a savepoint return with the keys of its job
         if timestamp != END_OF_INPUT:
@@ -136,7 +136,7 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
             )
         return self._member.finish()
 
-    def _slice(self, chunks: Iterator[InternalRow], ctx: Any) -> Iterator[InternalRow]:
+    def _slice(self, chunks: Iterator[InternalRow], ctx: KeyedCoProcessFunction.Context) -> Iterator[InternalRow]:
         """Yield the next rows; the timer at the end of time is set again, and fires again, as long as there are more."""
         size = 0
         for piece in chunks:
@@ -146,7 +146,7 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
                 ctx.timer_service().register_event_time_timer(END_OF_INPUT)
                 return
 
-    def _look_again(self, ctx: Any) -> None:
+    def _look_again(self, ctx: KeyedCoProcessFunction.Context) -> None:
         # In batch mode all rows arrive before any timer, and processing-time timers would fire at once.
         if self._is_streaming:
             timers = ctx.timer_service()
@@ -166,7 +166,7 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
     def _batch(self, written: WrittenRows) -> pa.RecordBatch:
         return pa.record_batch(self._decoder.decode(written.take()), schema=self._decoder.arrow_schema)
 
-    def _check_key(self, ctx: Any) -> None:
+    def _check_key(self, ctx: KeyedCoProcessFunction.Context) -> None:
         key = ctx.get_current_key()
         if key != self._keys[self._index]:
             raise BridgeError(

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyflink.common import Row, Types
+from pyflink.datastream import KeyedCoProcessFunction, RuntimeContext
 from pyflink.datastream.state import MapStateDescriptor, ValueStateDescriptor
 
 from bridge.exceptions import BridgeError
@@ -35,7 +36,7 @@ class StreamExchange(Exchange):
         self._keeps_rows = keeps_rows
         self._look_ms = max(1, int(settings.chunk_wait_s * 1000))
 
-    def open(self, runtime_context: Any) -> None:
+    def open(self, runtime_context: RuntimeContext) -> None:
         self._pending: Pending | None = None
         self._is_restored = False
         self._warns_next = 0.0
@@ -52,12 +53,12 @@ class StreamExchange(Exchange):
             self._pending = Pending(chunks, done)
         super().open(runtime_context)
 
-    def process_element2(self, value: Any, ctx: Any) -> Iterator[Row]:
+    def process_element2(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterator[Row]:
         self._check_key(ctx)  # before rows of another key are restored
         yield from self._restore()
         yield from super().process_element2(value, ctx)
 
-    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Row]:
+    def on_timer(self, timestamp: int, ctx: KeyedCoProcessFunction.OnTimerContext) -> Iterator[Row]:
         self._check_key(ctx)  # before rows of another key are restored
         if timestamp != END_OF_INPUT and self._ended:
             return

@@ -9,27 +9,30 @@ import shutil
 import sys
 import tempfile
 import zipimport
-from typing import Any
+from typing import TYPE_CHECKING
 
 from akdl.folders.owned_folder import OwnedFolder
 from akdl.storage.archive import unpack_archive
 from bridge.folders.shadowing import refuse_shadowing
 
+if TYPE_CHECKING:
+    from pyflink.table import StreamTableEnvironment
+
 _OPTION = "python.files"
 _OWN_PACKAGES = ("akdl", "bridge", "operators")
 
 
-def runs_elsewhere(table_env: Any) -> bool:
+def runs_elsewhere(table_env: StreamTableEnvironment) -> bool:
     return bool(table_env.get_config().get("execution.target", "local") != "local")
 
 
-def ship(table_env: Any, path: str) -> None:
+def ship(table_env: StreamTableEnvironment, path: str) -> None:
     """Ship a file with an environment's jobs. Its name has to be unique, and without a suffix: Flink would unpack it."""
     if runs_elsewhere(table_env) and path not in table_env.get_config().get(_OPTION, "").split(","):
         table_env.add_python_file(path)
 
 
-def ship_own_packages(table_env: Any) -> None:
+def ship_own_packages(table_env: StreamTableEnvironment) -> None:
     if runs_elsewhere(table_env):
         refuse_shadowing(_OPTION, table_env.get_config().get(_OPTION, ""))
         ship(table_env, _own_packages())

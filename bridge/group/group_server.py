@@ -63,7 +63,7 @@ class GroupServer:
     def stop(self) -> None:
         self._server.stop(grace=STOP_S).wait()
 
-    def _report(self, report: MemberReport, context: Any) -> GroupState:
+    def _report(self, report: MemberReport, context: grpc.ServicerContext) -> GroupState:
         state = report.state
         self._check_attempt(f"member {state.index}", state.attempt, context)
         if state.index >= self._size:
@@ -71,12 +71,12 @@ class GroupServer:
         with self._lock:
             return self._states.answer(report, time.monotonic())
 
-    def _send_extra_inputs(self, request: ExtraInputsRequest, context: Any) -> Iterator[bytes]:
+    def _send_extra_inputs(self, request: ExtraInputsRequest, context: grpc.ServicerContext) -> Iterator[bytes]:
         self._check_attempt("the member", request.attempt, context)
         assert self._chunk_log is not None
         yield from self._chunk_log.read(request.taken, context.is_active)
 
-    def _check_attempt(self, member: str, attempt: int, context: Any) -> None:
+    def _check_attempt(self, member: str, attempt: int, context: grpc.ServicerContext) -> None:
         if attempt != self._attempt:
             reason = f"{member} belongs to attempt {attempt}, this is attempt {self._attempt}"
             context.abort(grpc.StatusCode.FAILED_PRECONDITION, reason)

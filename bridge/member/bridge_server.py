@@ -88,7 +88,7 @@ class BridgeServer:
         }
 
     def _guarded(self, behaviour: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-        def call(request: Any, context: Any) -> Any:
+        def call(request: Any, context: grpc.ServicerContext) -> Any:
             try:
                 return behaviour(request, context)
             except ProtocolError as error:
@@ -96,18 +96,18 @@ class BridgeServer:
 
         return call
 
-    def _connect(self, hello: Hello, context: Any) -> Task:
+    def _connect(self, hello: Hello, context: grpc.ServicerContext) -> Task:
         with self._changed:
             self._session.connect(hello)
             self._changed.notify_all()
         return self._task
 
-    def _wait_for_cluster(self, request: Empty, context: Any) -> Cluster:
+    def _wait_for_cluster(self, request: Empty, context: grpc.ServicerContext) -> Cluster:
         with self._changed:
             self._wait(context, lambda: self._session.cluster is not None)
             return self._session.cluster or Cluster()
 
-    def _read(self, request: Empty, context: Any) -> Iterator[bytes]:
+    def _read(self, request: Empty, context: grpc.ServicerContext) -> Iterator[bytes]:
         while not self._session.has_sent_end:
             with self._changed:
                 self._wait(context, lambda: self._session.has_chunk or self._session.outcome is not None)
@@ -117,7 +117,7 @@ class BridgeServer:
                 return
             yield chunk
 
-    def _write(self, messages: Iterator[Output], context: Any) -> Empty:
+    def _write(self, messages: Iterator[Output], context: grpc.ServicerContext) -> Empty:
         for output in messages:
             with self._changed:
                 self._wait(context, lambda: self._session.has_output_room)
@@ -125,25 +125,25 @@ class BridgeServer:
                 self._changed.notify_all()
         return Empty()
 
-    def _report(self, progress: Progress, context: Any) -> Wishes:
+    def _report(self, progress: Progress, context: grpc.ServicerContext) -> Wishes:
         with self._changed:
             self._session.report(progress)
             self._changed.notify_all()
             return self._wishes()
 
-    def _wait_for_shares(self, request: Empty, context: Any) -> Shares:
+    def _wait_for_shares(self, request: Empty, context: grpc.ServicerContext) -> Shares:
         with self._changed:
             self._session.wants_shares = True
             self._wait(context, lambda: self._shares() is not None)
             return self._shares() or Shares()
 
-    def _finish(self, outcome: Outcome, context: Any) -> Empty:
+    def _finish(self, outcome: Outcome, context: grpc.ServicerContext) -> Empty:
         with self._changed:
             self._session.finish(outcome)
             self._changed.notify_all()
         return Empty()
 
-    def _wait(self, context: Any, ready: Callable[[], bool]) -> None:
+    def _wait(self, context: grpc.ServicerContext, ready: Callable[[], bool]) -> None:
         """Wait with the lock held until `ready`; abort the call when the server stops or the caller has ended."""
         while not ready():
             if self._stopped or not context.is_active():

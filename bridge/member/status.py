@@ -63,7 +63,7 @@ class MemberStatus:
             raise ValueError(f"expected the status of a member, got {text[:100]!r}") from error
 
 
-def _is_like(value: Any, example: Any, is_open: bool) -> bool:
+def _is_like(value: object, example: object, is_open: bool) -> bool:
     """Compare the type of a JSON value with that of an example. An open one may hold None, NaN and infinities."""
     if isinstance(example, tuple):
         return isinstance(value, list) and all(isinstance(each, str) for each in value)

@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import IO, Any
 
 from pyflink.common import Row, Types
-from pyflink.datastream import DataStream, KeyedProcessFunction, ProcessFunction
+from pyflink.datastream import DataStream, KeyedProcessFunction, ProcessFunction, RuntimeContext
 from pyflink.datastream.state import MapStateDescriptor
 from pyflink.table import StreamTableEnvironment, Table
 
@@ -91,10 +91,10 @@ def deliver_models(
 class SendPlace(ProcessFunction):  # type: ignore[misc]
     """Turns (key, START) into (COLLECT_KEY, PLACE) with the number of this subtask, from 1, and the place where it runs."""
 
-    def open(self, runtime_context: Any) -> None:
+    def open(self, runtime_context: RuntimeContext) -> None:
         self._is_sent = False
 
-    def process_element(self, value: Any, ctx: Any) -> Iterator[Row]:
+    def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Iterator[Row]:
         _, (_, number, _, _) = value
         if number and not self._is_sent:  # each subtask that gathers rows sends a START, to Collect too
             self._is_sent = True
@@ -113,7 +113,7 @@ class Collect(KeyedProcessFunction):  # type: ignore[misc]
         self._keeps_rows = keeps_rows
         self._keys = keys
 
-    def open(self, runtime_context: Any) -> None:
+    def open(self, runtime_context: RuntimeContext) -> None:
         """Create a place for pieces, which goes with the model process of this host, even if this process is killed."""
         self._process = model_process(self._settings)
         close_with_worker(self.close)
@@ -132,7 +132,7 @@ class Collect(KeyedProcessFunction):  # type: ignore[misc]
         if hasattr(self, "_process"):
             self._process.close()
 
-    def process_element(self, value: Any, ctx: Any) -> Iterator[Row]:
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Row]:
         """Take a chunk of rows, or a place; yield whole models, at the start the one that a checkpoint kept."""
         kind, number, _, content = value
         if kind == Element.START and number:
@@ -215,7 +215,7 @@ class Deliver(KeyedProcessFunction):  # type: ignore[misc]
     def __init__(self, settings: PredictionSettings) -> None:
         self._settings = settings
 
-    def open(self, runtime_context: Any) -> None:
+    def open(self, runtime_context: RuntimeContext) -> None:
         self._file: IO[bytes] | None = None
         self._lock: int | None = None
         self._attempt = runtime_context.get_attempt_number()
@@ -230,7 +230,7 @@ class Deliver(KeyedProcessFunction):  # type: ignore[misc]
                 self._lock = None
             self._process.close()
 
-    def process_element(self, value: Any, ctx: Any) -> Iterator[Row]:
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Row]:
         name, number, last, piece = value
         if number == 1:
             self._drop_file()

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyflink.datastream import ProcessFunction
+from pyflink.datastream import ProcessFunction, RuntimeContext
 from pyflink.fn_execution.coder_impl_fast import InternalRow
 from pyflink.table import StreamTableEnvironment, Table
 
@@ -112,7 +112,7 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
         self._settings = settings
         self._columns = columns
 
-    def open(self, runtime_context: Any) -> None:
+    def open(self, runtime_context: RuntimeContext) -> None:
         give_large_blocks_back()
         self._decoder = ColumnDecoder(self._settings.output_schema, "the model")
         self._status = TaskObserver(
@@ -129,7 +129,7 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
             del self._process
             self._status.end()
 
-    def process_element(self, value: Any, ctx: Any) -> Iterator[InternalRow]:
+    def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Iterator[InternalRow]:
         _, kinds, arrow = value
         batch = read_batch(arrow)
         give_large_blocks_back(batch.num_rows, len(arrow))

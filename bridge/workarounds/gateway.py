@@ -16,7 +16,10 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaGateway
 
 _MAIN = "TokenGateway"
 _THEIR_MAIN = "org.apache.flink.client.python.PythonGatewayServer"
@@ -71,7 +74,7 @@ def close_pipes_of_java() -> None:
             pipe.close()
 
 
-def ask_for_token(gateway: Any) -> None:
+def ask_for_token(gateway: JavaGateway) -> None:
     if gateway.gateway_parameters.auth_token is not None:
         return
     token = secrets.token_urlsafe(32)

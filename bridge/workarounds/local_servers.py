@@ -23,12 +23,16 @@ import os
 import secrets
 import tempfile
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from akdl.folders.owned_folder import OwnedFolder
 from akdl.wire.token import TOKEN
 from bridge.folders.program_folder import program_folder
 from bridge.folders.temporary_places import socket_address
+
+if TYPE_CHECKING:
+    import grpc
+    from pyflink.table import StreamTableEnvironment
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +43,7 @@ _PASSWORD = "no key"
 _lock = threading.RLock()
 
 
-def close_servers(table_env: Any) -> None:
+def close_servers(table_env: StreamTableEnvironment) -> None:
     """Close the servers of an environment's local jobs, at the end of jobs that run already. Safe to call twice."""
     from pyflink.util.java_utils import get_j_env_configuration, is_local_deployment
 
@@ -88,7 +92,7 @@ def _listen_in_private() -> str:
     return address
 
 
-def _stop_in(pid: int, server: Any) -> None:
+def _stop_in(pid: int, server: grpc.Server) -> None:
     if os.getpid() == pid:  # a forked process ends earlier, and would remove the socket
         server.stop(1)
 

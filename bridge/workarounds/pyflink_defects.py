@@ -11,16 +11,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from queue import SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bridge.workarounds.gateway import ask_for_token, close_pipes_of_java, token_from_the_start
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import GatewayClient, JavaGateway
+    from pyflink.table import StreamTableEnvironment, Table
+    from pyflink.table.types import DataType
 
 _SELECTOR = "org.apache.logging.log4j.core.selector.BasicContextSelector"
 _METADATA = "org.apache.calcite.rel.metadata"
 _planner: Any = None  # the class loader of Flink's planner
 
 
-def open_gateway() -> Any:
+def open_gateway() -> JavaGateway:
     """Start the JVM of this program unless it runs, and return its gateway, with the program's threads kept apart."""
     from pyflink import java_gateway
 
@@ -49,7 +54,7 @@ def _jvm_argument() -> Iterator[None]:
         os.environ.update({} if before is None else {"JVM_ARGS": before})
 
 
-def know_planner(table_env: Any) -> None:
+def know_planner(table_env: StreamTableEnvironment) -> None:
     # Flink's planner sets `RelMetadataQueryBase.THREAD_PROVIDERS` of Calcite, which is thread-local, only in the thread of the
     # JVM that makes the planner; other threads fail with "NullPointerException: metadataHandlerProvider" (FLINK-23020).
     global _planner
@@ -92,7 +97,7 @@ def log_handlers_kept() -> Iterator[None]:
         root.handlers[:] = handlers
 
 
-def column_names(table: Any) -> list[str]:
+def column_names(table: Table) -> list[str]:
     # `Table.get_resolved_schema` of pyflink/table/table.py converts the type of each column, see `columns_of`.
     from pyflink.java_gateway import get_gateway
 
@@ -101,14 +106,14 @@ def column_names(table: Any) -> list[str]:
     return list(get_gateway().jvm.String.join(separator, names).split(separator)) if names.size() else []
 
 
-def columns_of(table: Any) -> tuple[list[str], list[Any]]:
+def columns_of(table: Table) -> tuple[list[str], list[DataType]]:
     # `_from_java_data_type` of pyflink/table/types.py calls the JVM about a hundred times for each column, so that each look at
     # a schema of thousands of columns took minutes: here once for each type. It also replaces the precision of each TIMESTAMP
     # by 3, and of TIMESTAMP_LTZ by 6.
     from pyflink.table.types import _from_java_data_type
 
     j_types = table._j_table.getResolvedSchema().getColumnDataTypes()
-    known: dict[str, Any] = {}
+    known: dict[str, DataType] = {}
     types = []
     for place in range(j_types.size()):
         j_type = j_types.get(place)
@@ -120,7 +125,7 @@ def columns_of(table: Any) -> tuple[list[str], list[Any]]:
     return column_names(table), types
 
 
-def _set_precision(type_: Any, j_type: Any) -> None:
+def _set_precision(type_: DataType, j_type: Any) -> None:
     from pyflink.table.types import ArrayType, LocalZonedTimestampType, TimestampType
 
     if isinstance(type_, ArrayType):
@@ -140,7 +145,7 @@ def forget_ended_clusters() -> None:
                 jvm.java.lang.Runtime.getRuntime().removeShutdownHook(hook)
 
 
-def _keep_threads_apart(client: Any) -> None:
+def _keep_threads_apart(client: GatewayClient) -> None:
     # `GatewayClient` of py4j/java_gateway.py keeps one pool of connections (`deque`) for all threads, so calls of a thread may
     # reach another thread of the JVM, which lacks the thread-local values of Flink's planner. That happens even without a
     # second thread of the user's, since Python frees Java objects in any thread. py4j's `ClientServer` keeps threads apart

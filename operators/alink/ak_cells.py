@@ -130,7 +130,7 @@ def read_string(record: Record, place: int) -> tuple[str | None, int]:
     return text, end
 
 
-def write_string(cell: Any) -> bytes:
+def write_string(cell: object) -> bytes:
     text = str(cell)
     head = _varint(len(text) + 1)
     if text.isascii():

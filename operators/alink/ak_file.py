@@ -103,7 +103,7 @@ class AkWriter:
         self._data.write(_MAGIC)
         self._rows = 0
 
-    def write(self, row: Sequence[Any]) -> None:
+    def write(self, row: Sequence[object]) -> None:
         """Write a row; one of more than 2 GB, or with a time that the zone skips, is refused."""
         mask = 0
         for cell in row:

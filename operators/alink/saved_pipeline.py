@@ -23,7 +23,7 @@ class AlinkStage(NamedTuple):
 
     kind: str
     params: dict[str, Any]
-    model: list[tuple[Any, Any]]
+    model: list[tuple[int, str]]
 
 
 def read_alink_pipeline(path: str, known: Collection[str]) -> list[AlinkStage]:
@@ -36,11 +36,11 @@ def read_alink_pipeline(path: str, known: Collection[str]) -> list[AlinkStage]:
         raise ConfigurationError(f"{path} is not an Alink pipeline; read it as a table with AkSourceBatchOp") from None
 
 
-def _is_stage(node: dict[str, Any]) -> bool:
+def _is_stage(node: dict[str, object]) -> bool:
     return node["identifier"] is not None and _class_of(node) not in _PARENTS
 
 
-def _class_of(node: dict[str, Any]) -> str:
+def _class_of(node: dict[str, object]) -> str:
     return str(node["identifier"]).rpartition(".")[2]
 
 

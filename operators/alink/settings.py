@@ -13,10 +13,10 @@ logger = logging.getLogger(__name__)
 _NO_PLUGINS = "akdl has no plugins: TensorFlow comes from the pythonEnv of an operator, or from the Python of Flink"
 
 
-def _plugin_setting(name: str, default: Any) -> tuple[staticmethod[[Any], None], staticmethod[[], Any]]:
+def _plugin_setting(name: str, default: object) -> tuple[staticmethod[[Any], None], staticmethod[[], Any]]:
     values = [default]
 
-    def setter(value: Any) -> None:
+    def setter(value: object) -> None:
         """Store a value that has no effect: akdl has no plugins."""
         logger.warning("set%s: %s", name, _NO_PLUGINS)
         values[0] = value
@@ -99,5 +99,5 @@ def note_flink_home(function: str, flink_home: Any) -> None:
         )
 
 
-def port_of(value: Any) -> Any:
+def port_of(value: object) -> Any:
     return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value

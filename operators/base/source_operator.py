@@ -67,7 +67,7 @@ class MemorySource(SourceOperator):
             `WATERMARK FOR name AS expression` at the end declares the event time of a stream.
     """
 
-    def __init__(self, data: Sequence[Sequence[Any]] | pd.DataFrame, schemaStr: str | None = None) -> None:
+    def __init__(self, data: Sequence[Sequence[object]] | pd.DataFrame, schemaStr: str | None = None) -> None:
         super().__init__()
         name = type(self).__name__
         if not isinstance(data, (pd.DataFrame, list, tuple)):

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from pyflink.datastream import StreamExecutionEnvironment
     from pyflink.table import StreamTableEnvironment
 
+    Environments = tuple[StreamExecutionEnvironment, StreamTableEnvironment]
+
 logger = logging.getLogger(__name__)
 
 MAX_PARALLELISM = 128
@@ -55,11 +57,7 @@ class MLEnv:
     """Environments of jobs, each made on first use. `benv, btenv, senv, stenv = getMLEnv()` works too."""
 
     def __init__(
-        self,
-        batch: Callable[[], tuple[StreamExecutionEnvironment, StreamTableEnvironment]],
-        stream: Callable[[], tuple[StreamExecutionEnvironment, StreamTableEnvironment]],
-        debug_mode: bool = False,
-        where: str = "",
+        self, batch: Callable[[], Environments], stream: Callable[[], Environments], debug_mode: bool = False, where: str = ""
     ) -> None:
         self._where = where
         self._batch = planning()(functools.lru_cache(maxsize=None)(batch))
@@ -227,7 +225,7 @@ def prepare_for_stream(table_env: StreamTableEnvironment, chunk_wait_s: float) -
     config.set(_BUNDLE_MS, str(max(1, min(wanted, int(config.get(_BUNDLE_MS, str(wanted)))))))
 
 
-def _use(make: Callable[[dict[str, str]], tuple[Any, Any]], debug_mode: bool, where: str) -> MLEnv:
+def _use(make: Callable[[dict[str, str]], Environments], debug_mode: bool, where: str) -> MLEnv:
     global _current
     _current = MLEnv(lambda: make({"execution.runtime-mode": "BATCH", **_BATCH}), lambda: make({}), debug_mode, where)
     return _current
@@ -252,7 +250,7 @@ def _checked(parallelism: int, config: dict[str, Any] | None) -> tuple[dict[str,
     return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in entries.items()}, debug_mode
 
 
-def _local(parallelism: int, config: dict[str, str]) -> tuple[Any, Any]:
+def _local(parallelism: int, config: dict[str, str]) -> Environments:
     start_java()
     from pyflink.datastream import StreamExecutionEnvironment
 
@@ -284,7 +282,7 @@ def _is_submitted() -> bool:
     return "PYFLINK_GATEWAY_PORT" in os.environ
 
 
-def _submitted(parallelism: int | None, mode: dict[str, str], config: dict[str, str]) -> tuple[Any, Any]:
+def _submitted(parallelism: int | None, mode: dict[str, str], config: dict[str, str]) -> Environments:
     start_java()
     from pyflink.datastream import StreamExecutionEnvironment
 
@@ -296,7 +294,7 @@ def _submitted(parallelism: int | None, mode: dict[str, str], config: dict[str, 
     return env, table_env
 
 
-def _remote(host: str, port: int, parallelism: int, config: dict[str, str]) -> tuple[Any, Any]:
+def _remote(host: str, port: int, parallelism: int, config: dict[str, str]) -> Environments:
     try:
         socket.create_connection((host, port), timeout=_CONNECT_S).close()  # Flink's own client tries for a minute
     except OSError as error:
@@ -335,7 +333,7 @@ def _has_python_library(config: dict[str, str]) -> bool:
         return False
 
 
-def _with_table_env(env: Any, parallelism: int | None, config: dict[str, str]) -> tuple[Any, Any]:
+def _with_table_env(env: StreamExecutionEnvironment, parallelism: int | None, config: dict[str, str]) -> Environments:
     from pyflink.datastream import RuntimeExecutionMode
     from pyflink.table import EnvironmentSettings, StreamTableEnvironment
 

@@ -64,7 +64,7 @@ def collect(table: Table, name: str | None = None) -> tuple[list[pa.RecordBatch]
 
 @contextmanager
 def _job(
-    table_env: StreamTableEnvironment, collected: Callable[[], Any], inserted: Sequence[tuple[Table, str]], name: str | None
+    table_env: StreamTableEnvironment, collected: Callable[[], object], inserted: Sequence[tuple[Table, str]], name: str | None
 ) -> Iterator[Any]:
     """Run a job around a block, which gets the elements of the stream that `collected` adds; cancel it when the block fails."""
     from pyflink.java_gateway import get_gateway
@@ -84,7 +84,7 @@ def _job(
 
 @planning()
 def _started(
-    table_env: StreamTableEnvironment, collected: Callable[[], Any], inserted: Sequence[tuple[Table, str]], name: str
+    table_env: StreamTableEnvironment, collected: Callable[[], object], inserted: Sequence[tuple[Table, str]], name: str
 ) -> tuple[Any, Any]:
     from pyflink.java_gateway import get_gateway
     from pyflink.util.java_utils import get_field_value

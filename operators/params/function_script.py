@@ -124,7 +124,7 @@ class _Parts:
         return source
 
 
-def _import_statements(module: dict[str, Any]) -> dict[str, str]:
+def _import_statements(module: dict[str, object]) -> dict[str, str]:
     cells = module.get("In")  # of IPython
     texts = [cell for cell in cells if isinstance(cell, str)] if isinstance(cells, list) else [_text_of(module)]
     statements = {}

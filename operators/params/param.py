@@ -54,7 +54,7 @@ class WithParams(Rendered):
 
     params: ClassVar[tuple[Param, ...]] = ()
 
-    def __init__(self, **values: Any) -> None:
+    def __init__(self, **values: object) -> None:
         super().__init__()
         self._values: dict[str, Any] = {}
         self._fixed = False
@@ -72,7 +72,7 @@ class WithParams(Rendered):
     def _description(self) -> Description:
         return replace(super()._description(), settings={name: value_text(name, v) for name, v in self._values.items()})
 
-    def _set(self, param: Param, name: str, value: Any) -> None:
+    def _set(self, param: Param, name: str, value: object) -> None:
         if self._fixed:
             raise ConfigurationError(
                 f"{type(self).__name__}: parameter {name!r} is set too late, the operator's table exists already: set it "
@@ -137,7 +137,7 @@ def _signature(params: Sequence[Param]) -> Signature:
 
 
 def _setter(param: Param, name: str) -> Callable[..., Any]:
-    def setter(self: WithParams, value: Any) -> Any:
+    def setter(self: WithParams, value: object) -> Any:
         self._set(param, name, value)
         return self
 

@@ -62,7 +62,7 @@ def as_html(described: Description) -> str:
     return f"<div>{''.join(parts)}</div>"
 
 
-def value_text(name: str, value: Any) -> str:
+def value_text(name: str, value: object) -> str:
     """Value of a parameter as text: short, and without secrets, see `akdl.masking`."""
     if name == "envVars" and isinstance(value, (list, tuple)):
         value = [each.partition("=")[0] if isinstance(each, str) else each for each in value]

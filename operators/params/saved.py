@@ -21,7 +21,7 @@ HARMLESS = frozenset(
 KNOWN = {name: param for param in (*catalog.PREDICT_STREAM, catalog.MODEL_PATH) for name in param.names}
 
 
-def saved_params(where: str, given: Mapping[str, Any], trusted: bool) -> dict[str, Any]:
+def saved_params(where: str, given: Mapping[str, object], trusted: bool) -> dict[str, Any]:
     """Checked parameters of a stage in a saved pipeline; names of code, hosts and files only if `trusted`."""
     found: dict[str, Any] = {}
     for name, value in given.items():
@@ -42,7 +42,7 @@ def saved_params(where: str, given: Mapping[str, Any], trusted: bool) -> dict[st
     return {name: _checked(where, name, value) for name, value in found.items()}
 
 
-def _checked(where: str, name: str, value: Any) -> Any:
+def _checked(where: str, name: str, value: object) -> Any:
     try:
         return KNOWN[name].convert(value)
     except (ValueError, BridgeError) as error:

@@ -6,7 +6,6 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable
-from typing import Any
 
 from akdl.storage.files import fetch
 from akdl.storage.model_archive import find_saved_model, unpack
@@ -16,7 +15,7 @@ from bridge.folders.program_folder import named_by_content, program_folder
 _placed: dict[str, PlacedModel] = {}
 
 
-def packed_rows(rows: Iterable[tuple[Any, Any]], model_dir: str | None = None) -> str:
+def packed_rows(rows: Iterable[tuple[int, str]], model_dir: str | None = None) -> str:
     """Pack the rows of a model table, read one by one, as a file that travels with jobs; rows may refer to `model_dir`."""
     place = tempfile.mkdtemp(dir=program_folder())
     try:

@@ -88,7 +88,7 @@ class Recorder:
         os.makedirs(folder, exist_ok=True)
         return os.path.join(folder, self._name)
 
-    def _write(self, line: dict[str, Any]) -> None:
+    def _write(self, line: dict[str, object]) -> None:
         if self._file is not None:
             try:
                 self._file.write(json.dumps(line) + "\n")
@@ -146,7 +146,7 @@ def read_record(text: str) -> Record:
 class _Entries:
     """Line of a record, which is not trusted."""
 
-    def __init__(self, number: int, line: Any) -> None:
+    def __init__(self, number: int, line: object) -> None:
         if not isinstance(line, dict):
             raise ValueError(f"line {number}: expected an object, got {line!r:.60}")
         self.number = number

@@ -91,7 +91,7 @@ def records(where: str, file: IO[str], form: CsvForm) -> Iterator[tuple[int, lis
         yield reader.line_num + form.ignore_first_line, row or [""]
 
 
-def csv_line(cells: Sequence[Any], form: CsvForm) -> str:
+def csv_line(cells: Sequence[object], form: CsvForm) -> str:
     """Write a row: null as an empty cell, an empty string as a quoted one."""
     texts = ["" if cell is None else _text_of(cell) for cell in cells]
     special = re.compile(f"[\r\n{re.escape(form.field_delimiter + form.quote_char + form.row_delimiter)}]")
@@ -103,7 +103,7 @@ def csv_line(cells: Sequence[Any], form: CsvForm) -> str:
     return form.field_delimiter.join(texts) + form.row_delimiter
 
 
-def _text_of(cell: Any) -> str:
+def _text_of(cell: object) -> str:
     if isinstance(cell, bool):
         return str(cell).lower()
     if isinstance(cell, float):  # as Java spells them

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def memory_table(
-    table_env: StreamTableEnvironment, schema: Schema, data: Sequence[Sequence[Any]] | pd.DataFrame, where: str
+    table_env: StreamTableEnvironment, schema: Schema, data: Sequence[Sequence[object]] | pd.DataFrame, where: str
 ) -> Table:
     """Send rows, or a DataFrame, to the JVM as Arrow; PyFlink's own conversions lose digits and shift instants."""
     from bridge.flink.arrow_operators import CHUNK_BYTES, logical_types, table_of_own
@@ -32,7 +32,7 @@ def memory_table(
     return table_of_own(table_env, map(write_batch, batches), logical_types(schema))
 
 
-def _check_widths(where: str, schema: Schema, rows: Sequence[Sequence[Any]]) -> None:
+def _check_widths(where: str, schema: Schema, rows: Sequence[Sequence[object]]) -> None:
     width = len(schema.columns)
     for number, row in enumerate(rows):
         if not isinstance(row, (list, tuple)):
@@ -41,5 +41,5 @@ def _check_widths(where: str, schema: Schema, rows: Sequence[Sequence[Any]]) -> 
             raise ConfigurationError(f"{where}: row {number}: expected {width} cells, got {len(row)}: {row}")
 
 
-def _null(cell: Any) -> Any:
+def _null(cell: object) -> Any:
     return None if cell is pd.NA or cell is pd.NaT else cell

@@ -108,7 +108,7 @@ def _parameters(task_config: TaskConfig) -> Tuple[List[str], str, Dict[str, int]
     return features, label, {name: whole_number(name, params[name]) for name in ("batch_size", "num_epochs")}
 
 
-def _feature_names(value: Any) -> List[str]:
+def _feature_names(value: object) -> List[str]:
     names = value
     if isinstance(value, str):
         try:
@@ -136,7 +136,7 @@ def _is_numeric(column: TableColumn) -> bool:
 
 
 def _parser(features: List[str], label: str) -> ColumnsParser:
-    def parse(columns: Mapping[str, Any]) -> Tuple[Dict[str, Any], Any]:
+    def parse(columns: Mapping[str, object]) -> Tuple[Dict[str, Any], Any]:
         cells = {name: tf.expand_dims(_number(cell), 1) for name, cell in columns.items()}
         labels = tf.cast(cells[label], tf.int64)
         # The classifier refuses labels below 0 and above 1, but the cast would turn 0.7 into 0.

@@ -57,7 +57,7 @@ def _short(text: str) -> str:
     return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}..."
 
 
-def _made(value: Any, module: str) -> Any:
+def _made(value: object, module: str) -> Any:
     return make(value, module) if isinstance(value, Call) else value
 
 
