@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import pathlib
 import tracemalloc
@@ -21,7 +22,7 @@ COLUMNS = table_columns({"id": "BIGINT"})
 
 
 def ids(frames: bytes) -> list[Any]:
-    return [Example.FromString(record).features.feature["id"].int64_list.value[0] for record in records(frames)]
+    return [Example.FromString(record).features.feature["id"].int64_list.value[0] for record in records(io.BytesIO(frames))]
 
 
 @pytest.fixture
