@@ -150,10 +150,6 @@ def _floats(values: Values, column_type: ColumnType, arrow_type: pa.DataType) ->
     return values.array(arrow_type, narrow)
 
 
-def _doubles(values: Values, column_type: ColumnType, arrow_type: pa.DataType) -> pa.Array:
-    return values.array(arrow_type, values.numbers.astype("<f8", copy=False))
-
-
 def _strings(values: Values, column_type: ColumnType, arrow_type: pa.DataType) -> pa.Array:
     binary = values.binary()
     try:
@@ -191,7 +187,7 @@ _CONVERT: dict[Kind, Callable[[Values, ColumnType, pa.DataType], pa.Array]] = {
     Kind.INT: _integers,
     Kind.BIGINT: _integers,
     Kind.FLOAT: _floats,
-    Kind.DOUBLE: _doubles,
+    Kind.DOUBLE: lambda values, _, arrow_type: values.array(arrow_type, values.numbers.astype("<f8", copy=False)),
     Kind.STRING: _strings,
     Kind.BYTES: _binaries,
     Kind.DECIMAL: _decimals,

@@ -36,10 +36,6 @@ def _binary(column_type: ColumnType) -> pa.DataType:
     return pa.binary(column_type.arguments[0]) if column_type.name == "BINARY" else pa.binary()
 
 
-def _time(column_type: ColumnType) -> pa.DataType:
-    return pa.time32("ms" if precision_of(column_type) else "s")
-
-
 def _timestamp(column_type: ColumnType) -> pa.DataType:
     precision = precision_of(column_type)
     return pa.timestamp("s" if precision == 0 else "ms" if precision <= 3 else "us")
@@ -64,7 +60,7 @@ FORMS: dict[Kind, Forms] = {
     Kind.BYTES: Forms(_binary, _BYTES, _BYTES_LIST),
     Kind.DECIMAL: Forms(lambda column_type: pa.decimal128(*column_type.arguments), _BYTES, _BYTES_LIST),
     Kind.DATE: Forms(_always(pa.date32()), _INTEGERS | _BYTES, _TIME_LIST),
-    Kind.TIME: Forms(_time, _INTEGERS | _BYTES, _TIME_LIST),
+    Kind.TIME: Forms(lambda column_type: pa.time32("ms" if precision_of(column_type) else "s"), _INTEGERS | _BYTES, _TIME_LIST),
     Kind.TIMESTAMP: Forms(_timestamp, _INTEGERS | _BYTES, _TIME_LIST),
     Kind.TIMESTAMP_LTZ: Forms(_timestamp, _INTEGERS | _BYTES, _TIME_LIST),
 }

@@ -32,7 +32,8 @@ UNREADABLE = (struct.error, IndexError, ValueError, OverflowError)
 def cell_reader(kind: Kind, clock: JavaClock | None) -> Reader:
     """Function from a record and an offset to a cell and the offset after it; without a clock, for akdl's earlier files."""
     if kind in _NUMBERS:
-        return _number_reader(struct.Struct(">" + _NUMBERS[kind]))
+        form = struct.Struct(">" + _NUMBERS[kind])
+        return lambda record, place: (form.unpack_from(record, place)[0], place + form.size)
     if kind is Kind.DECIMAL:
         return _read_decimal if clock is not None else _read_earlier_decimal
     local = _utc if clock is None else clock.local
@@ -93,10 +94,6 @@ def digits_of(numbers: Iterable[decimal.Decimal]) -> tuple[int, int]:
 
 
 _INT, _LONG, _TIMESTAMP = struct.Struct(">i"), struct.Struct(">q"), struct.Struct(">qi")
-
-
-def _number_reader(form: struct.Struct) -> Reader:
-    return lambda record, place: (form.unpack_from(record, place)[0], place + form.size)
 
 
 def _utc(milliseconds: int) -> datetime.datetime:
@@ -185,7 +182,8 @@ def _read_decimal(record: Record, place: int) -> tuple[decimal.Decimal | None, i
     if number is None:
         return None, place
     (scale,) = _INT.unpack_from(record, place)
-    return _decimal(number, scale), place + 4
+    # From its digits: arithmetic would round to the 28 digits of the default context.
+    return decimal.Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -scale)), place + 4
 
 
 def _read_earlier_decimal(record: Record, place: int) -> tuple[decimal.Decimal | None, int]:
@@ -193,10 +191,6 @@ def _read_earlier_decimal(record: Record, place: int) -> tuple[decimal.Decimal |
         return _read_decimal(record, place)
     number, place = _read_whole(record, place)
     return (None if number is None else decimal.Decimal(number)), place
-
-
-def _decimal(number: int, scale: int) -> decimal.Decimal:
-    return decimal.Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -scale))
 
 
 def _write_decimal(cell: decimal.Decimal) -> bytes:

@@ -31,13 +31,10 @@ def read_alink_pipeline(path: str, known: Collection[str]) -> list[AlinkStage]:
     try:
         (text,) = [row[1] for row in rows if row[0] == -1]
         nodes = json.loads(json.loads(text.split(_DELIMITER)[0])["stages"])
-        return [_stage(path, number, node, rows, known) for number, node in enumerate(nodes) if _is_stage(node)]
+        stages = [each for each in enumerate(nodes) if each[1]["identifier"] is not None and _class_of(each[1]) not in _PARENTS]
+        return [_stage(path, number, node, rows, known) for number, node in stages]
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
         raise ConfigurationError(f"{path} is not an Alink pipeline; read it as a table with AkSourceBatchOp") from None
-
-
-def _is_stage(node: dict[str, object]) -> bool:
-    return node["identifier"] is not None and _class_of(node) not in _PARENTS
 
 
 def _class_of(node: dict[str, object]) -> str:

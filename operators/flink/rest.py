@@ -33,7 +33,7 @@ class Rest:
         self.address, self._url, self._login = _taken_apart(address)
         self._headers = headers_of(os.environ.get(HEADERS, ""))
         self._verify = verify
-        self._proxies = proxies and not _is_here(self._url)
+        self._proxies = proxies and urlsplit(self._url).hostname not in ("localhost", socket.gethostname(), *own_addresses())
         self._timeout_s = timeout_s
 
     def __repr__(self) -> str:
@@ -120,10 +120,6 @@ def _taken_apart(address: str) -> tuple[str, str, tuple[str, str] | None]:
     place = host + (f":{port}" if port else "") + parts.path.rstrip("/")
     login = (unquote(parts.username), unquote(parts.password or "")) if parts.username else None
     return (place if parts.scheme == "http" else f"https://{place}"), f"{parts.scheme}://{place}", login
-
-
-def _is_here(url: str) -> bool:
-    return urlsplit(url).hostname in ("localhost", socket.gethostname(), *own_addresses())
 
 
 def _of_tls(error: Exception) -> str:

@@ -27,7 +27,8 @@ def memory_table(
         columns = columns_of_frame(where, schema, data)
     else:
         _check_widths(where, schema, data)
-        columns = [list(map(_null, cells)) for cells in zip(*data)] if data else [[] for _ in schema]
+        cells_of = zip(*data) if data else ([] for _ in schema)
+        columns = [[None if cell is pd.NA or cell is pd.NaT else cell for cell in cells] for cells in cells_of]
     batches = record_batches(where, schema, columns, len(data), CHUNK_BYTES)
     return table_of_own(table_env, map(write_batch, batches), logical_types(schema))
 
@@ -39,7 +40,3 @@ def _check_widths(where: str, schema: Schema, rows: Sequence[Sequence[object]]) 
             raise ConfigurationError(f"{where}: row {number}: expected a tuple or a list, got {row!r}")
         if len(row) != width:
             raise ConfigurationError(f"{where}: row {number}: expected {width} cells, got {len(row)}: {row}")
-
-
-def _null(cell: object) -> Any:
-    return None if cell is pd.NA or cell is pd.NaT else cell

@@ -10,7 +10,7 @@ import pandas as pd
 
 from bridge.schema import quoted
 
-_NUMBER = re.compile("TINYINT|SMALLINT|INT|BIGINT|FLOAT|DOUBLE|DECIMAL")
+_NUMBER = re.compile("TINYINT|SMALLINT|INT(?!ERVAL)|BIGINT|FLOAT|DOUBLE|DECIMAL")
 # SQL of each statistic, over doubles: in Flink, the sum of a TINYINT column is a TINYINT.
 _OF_ALL = {"count": "COUNT(*)", "missing": "COUNT(*) - COUNT({0})"}
 _OF_NUMBERS = {
@@ -28,7 +28,7 @@ def aggregates(names: Sequence[str], types: Sequence[str], view: str) -> str:
     for place, (name, type_) in enumerate(zip(names, types)):
         cells += [f"{sql.format(quoted(name))} AS {key}_{place}" for key, sql in _OF_ALL.items()]
         number = f"CAST({quoted(name)} AS DOUBLE)"
-        if _is_number(type_):
+        if _NUMBER.match(type_):
             cells += [f"{sql.format(number)} AS {key}_{place}" for key, sql in _OF_NUMBERS.items()]
     return f"SELECT {', '.join(cells)} FROM {view}"
 
@@ -38,7 +38,3 @@ def statistics_of(names: Sequence[str], types: Sequence[str], aggregated: pd.Dat
     keys = [*_OF_ALL, *_OF_NUMBERS]
     cells: list[list[Any]] = [[name, *(row.get(f"{key}_{place}") for key in keys)] for place, name in enumerate(names)]
     return pd.DataFrame(cells, columns=["colName", *keys])
-
-
-def _is_number(type_: str) -> bool:
-    return _NUMBER.match(type_) is not None and not type_.startswith("INTERVAL")
