@@ -75,10 +75,10 @@ class ScriptParams(WithParams):
         """Path of the script that defines `main(task_config)`; or a function to call so, which travels as source with the imports, functions and plain values that it uses. (required)"""
 
     def setUserParams(self, value: str | dict[str, Any]) -> Self:
-        """A JSON object, which is `task_config.user_params`. (default '{}')"""
+        """A JSON object: `task_config.user_params`. (default '{}')"""
 
     def getUserParams(self) -> str:
-        """A JSON object, which is `task_config.user_params`. (default '{}')"""
+        """A JSON object: `task_config.user_params`. (default '{}')"""
 
     def setOutputSchemaStr(self, value: str) -> Self:
         """Columns of the rows that the script writes: "name type, name type". (required)"""
@@ -312,10 +312,10 @@ class StreamParams(WithParams):
         """Path of the script that defines `main(task_config)`; or a function to call so, which travels as source with the imports, functions and plain values that it uses. (required)"""
 
     def setUserParams(self, value: str | dict[str, Any]) -> Self:
-        """A JSON object, which is `task_config.user_params`. (default '{}')"""
+        """A JSON object: `task_config.user_params`. (default '{}')"""
 
     def getUserParams(self) -> str:
-        """A JSON object, which is `task_config.user_params`. (default '{}')"""
+        """A JSON object: `task_config.user_params`. (default '{}')"""
 
     def setOutputSchemaStr(self, value: str) -> Self:
         """Columns of the rows that the script writes: "name type, name type"; an event time is declared as in SQL: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS SOURCE_WATERMARK()", with the watermarks of the input. (required)"""
@@ -556,10 +556,10 @@ class TrainParams(WithParams):
         """Path of the script that defines `main(task_config)`; or a function to call so, which travels as source with the imports, functions and plain values that it uses. (required)"""
 
     def setUserParams(self, value: str | dict[str, Any]) -> Self:
-        """A JSON object, which is `task_config.user_params`. (default '{}')"""
+        """A JSON object: `task_config.user_params`. (default '{}')"""
 
     def getUserParams(self) -> str:
-        """A JSON object, which is `task_config.user_params`. (default '{}')"""
+        """A JSON object: `task_config.user_params`. (default '{}')"""
 
     def setSelectedCols(self, value: Sequence[str]) -> Self:
         """Columns that reach the script; all if unset. (default None)"""
@@ -795,10 +795,10 @@ class TrainerParams(WithParams):
         """Path of the script that defines `main(task_config)`; or a function to call so, which travels as source with the imports, functions and plain values that it uses. (required)"""
 
     def setUserParams(self, value: str | dict[str, Any]) -> Self:
-        """A JSON object, which is `task_config.user_params`. (default '{}')"""
+        """A JSON object: `task_config.user_params`. (default '{}')"""
 
     def getUserParams(self) -> str:
-        """A JSON object, which is `task_config.user_params`. (default '{}')"""
+        """A JSON object: `task_config.user_params`. (default '{}')"""
 
     def setSelectedCols(self, value: Sequence[str]) -> Self:
         """Columns that reach the script; all if unset. (default None)"""
@@ -951,10 +951,10 @@ class TrainerParams(WithParams):
         """Folder or address that hosts and this program reach, for the model; else its table carries it, at about 10 MB/s. (default None)"""
 
     def setInferSelectedCols(self, value: Sequence[str]) -> Self:
-        """Columns that feed the predicting model; all if unset. (default None)"""
+        """Columns to predict with; all if unset. (default None)"""
 
     def getInferSelectedCols(self) -> list[str] | None:
-        """Columns that feed the predicting model; all if unset. (default None)"""
+        """Columns to predict with; all if unset. (default None)"""
 
     def setOutputSchemaStr(self, value: str) -> Self:
         """Columns that show the outputs of the model: "name type, name type". (required)"""
@@ -978,10 +978,10 @@ class TrainerParams(WithParams):
         """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def setOutputSignatureDefs(self, value: Sequence[str]) -> Self:
-        """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names when it is not set. (default None)"""
+        """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names if unset. (default None)"""
 
     def getOutputSignatureDefs(self) -> list[str] | None:
-        """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names when it is not set. (default None)"""
+        """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names if unset. (default None)"""
 
     def setInputSignatureDefs(self, value: Sequence[str]) -> Self:
         """The signature's inputs that selectedCols feed, in their order; the inputs of the same names if unset. (default None)"""
@@ -1002,16 +1002,16 @@ class TrainerParams(WithParams):
         """Tag of the graph. (default 'serve')"""
 
     def setReservedCols(self, value: Sequence[str]) -> Self:
-        """Input columns that stay in the result; all if unset. (default None)"""
+        """Input columns to keep; all if unset. (default None)"""
 
     def getReservedCols(self) -> list[str] | None:
-        """Input columns that stay in the result; all if unset. (default None)"""
+        """Input columns to keep; all if unset. (default None)"""
 
     def setKeepColNames(self, value: Sequence[str]) -> Self:
-        """Input columns that stay in the result; all if unset. (default None)"""
+        """Input columns to keep; all if unset. (default None)"""
 
     def getKeepColNames(self) -> list[str] | None:
-        """Input columns that stay in the result; all if unset. (default None)"""
+        """Input columns to keep; all if unset. (default None)"""
 
     def setDefaults(self, value: str | dict[str, Any]) -> Self:
         """Columns that feed the model, and the value that stands for null in each; in other columns a null is an error of its row. (default '{}')"""
@@ -1131,10 +1131,10 @@ class PredictParams(WithParams):
         """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def setOutputSignatureDefs(self, value: Sequence[str]) -> Self:
-        """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names when it is not set. (default None)"""
+        """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names if unset. (default None)"""
 
     def getOutputSignatureDefs(self) -> list[str] | None:
-        """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names when it is not set. (default None)"""
+        """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names if unset. (default None)"""
 
     def setSelectedCols(self, value: Sequence[str]) -> Self:
         """Columns that feed the model; all if unset. (default None)"""
@@ -1167,16 +1167,16 @@ class PredictParams(WithParams):
         """Tag of the graph. (default 'serve')"""
 
     def setReservedCols(self, value: Sequence[str]) -> Self:
-        """Input columns that stay in the result; all if unset. (default None)"""
+        """Input columns to keep; all if unset. (default None)"""
 
     def getReservedCols(self) -> list[str] | None:
-        """Input columns that stay in the result; all if unset. (default None)"""
+        """Input columns to keep; all if unset. (default None)"""
 
     def setKeepColNames(self, value: Sequence[str]) -> Self:
-        """Input columns that stay in the result; all if unset. (default None)"""
+        """Input columns to keep; all if unset. (default None)"""
 
     def getKeepColNames(self) -> list[str] | None:
-        """Input columns that stay in the result; all if unset. (default None)"""
+        """Input columns to keep; all if unset. (default None)"""
 
     def setDefaults(self, value: str | dict[str, Any]) -> Self:
         """Columns that feed the model, and the value that stands for null in each; in other columns a null is an error of its row. (default '{}')"""
@@ -1303,10 +1303,10 @@ class SavedModelPredictParams(WithParams):
         """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def setOutputSignatureDefs(self, value: Sequence[str]) -> Self:
-        """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names when it is not set. (default None)"""
+        """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names if unset. (default None)"""
 
     def getOutputSignatureDefs(self) -> list[str] | None:
-        """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names when it is not set. (default None)"""
+        """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names if unset. (default None)"""
 
     def setSelectedCols(self, value: Sequence[str]) -> Self:
         """Columns that feed the model; all if unset. (default None)"""
@@ -1339,16 +1339,16 @@ class SavedModelPredictParams(WithParams):
         """Tag of the graph. (default 'serve')"""
 
     def setReservedCols(self, value: Sequence[str]) -> Self:
-        """Input columns that stay in the result; all if unset. (default None)"""
+        """Input columns to keep; all if unset. (default None)"""
 
     def getReservedCols(self) -> list[str] | None:
-        """Input columns that stay in the result; all if unset. (default None)"""
+        """Input columns to keep; all if unset. (default None)"""
 
     def setKeepColNames(self, value: Sequence[str]) -> Self:
-        """Input columns that stay in the result; all if unset. (default None)"""
+        """Input columns to keep; all if unset. (default None)"""
 
     def getKeepColNames(self) -> list[str] | None:
-        """Input columns that stay in the result; all if unset. (default None)"""
+        """Input columns to keep; all if unset. (default None)"""
 
     def setDefaults(self, value: str | dict[str, Any]) -> Self:
         """Columns that feed the model, and the value that stands for null in each; in other columns a null is an error of its row. (default '{}')"""
@@ -1474,10 +1474,10 @@ class PredictStreamParams(WithParams):
         """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def setOutputSignatureDefs(self, value: Sequence[str]) -> Self:
-        """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names when it is not set. (default None)"""
+        """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names if unset. (default None)"""
 
     def getOutputSignatureDefs(self) -> list[str] | None:
-        """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names when it is not set. (default None)"""
+        """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names if unset. (default None)"""
 
     def setSelectedCols(self, value: Sequence[str]) -> Self:
         """Columns that feed the model; all if unset. (default None)"""
@@ -1510,16 +1510,16 @@ class PredictStreamParams(WithParams):
         """Tag of the graph. (default 'serve')"""
 
     def setReservedCols(self, value: Sequence[str]) -> Self:
-        """Input columns that stay in the result; all if unset. (default None)"""
+        """Input columns to keep; all if unset. (default None)"""
 
     def getReservedCols(self) -> list[str] | None:
-        """Input columns that stay in the result; all if unset. (default None)"""
+        """Input columns to keep; all if unset. (default None)"""
 
     def setKeepColNames(self, value: Sequence[str]) -> Self:
-        """Input columns that stay in the result; all if unset. (default None)"""
+        """Input columns to keep; all if unset. (default None)"""
 
     def getKeepColNames(self) -> list[str] | None:
-        """Input columns that stay in the result; all if unset. (default None)"""
+        """Input columns to keep; all if unset. (default None)"""
 
     def setDefaults(self, value: str | dict[str, Any]) -> Self:
         """Columns that feed the model, and the value that stands for null in each; in other columns a null is an error of its row. (default '{}')"""
@@ -1588,10 +1588,10 @@ class PredictStreamParams(WithParams):
         """Always 0: a program has one environment. (default 0)"""
 
     def setModelFilePath(self, value: str) -> Self:
-        """Address of a model: an .ak file with a model table, or a SavedModel. (default None)"""
+        """Address of an .ak file with a model, or of a SavedModel. (default None)"""
 
     def getModelFilePath(self) -> str | None:
-        """Address of a model: an .ak file with a model table, or a SavedModel. (default None)"""
+        """Address of an .ak file with a model, or of a SavedModel. (default None)"""
 
     def setModelStreamFilePath(self, value: str) -> Self:
         """Folder in which newer models appear, as SavedModel folders or zip or tar files of them; the newest takes over. Every host has to have it. (default None)"""
@@ -1687,10 +1687,10 @@ class SavedModelPredictStreamParams(WithParams):
         """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def setOutputSignatureDefs(self, value: Sequence[str]) -> Self:
-        """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names when it is not set. (default None)"""
+        """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names if unset. (default None)"""
 
     def getOutputSignatureDefs(self) -> list[str] | None:
-        """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names when it is not set. (default None)"""
+        """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names if unset. (default None)"""
 
     def setSelectedCols(self, value: Sequence[str]) -> Self:
         """Columns that feed the model; all if unset. (default None)"""
@@ -1723,16 +1723,16 @@ class SavedModelPredictStreamParams(WithParams):
         """Tag of the graph. (default 'serve')"""
 
     def setReservedCols(self, value: Sequence[str]) -> Self:
-        """Input columns that stay in the result; all if unset. (default None)"""
+        """Input columns to keep; all if unset. (default None)"""
 
     def getReservedCols(self) -> list[str] | None:
-        """Input columns that stay in the result; all if unset. (default None)"""
+        """Input columns to keep; all if unset. (default None)"""
 
     def setKeepColNames(self, value: Sequence[str]) -> Self:
-        """Input columns that stay in the result; all if unset. (default None)"""
+        """Input columns to keep; all if unset. (default None)"""
 
     def getKeepColNames(self) -> list[str] | None:
-        """Input columns that stay in the result; all if unset. (default None)"""
+        """Input columns to keep; all if unset. (default None)"""
 
     def setDefaults(self, value: str | dict[str, Any]) -> Self:
         """Columns that feed the model, and the value that stands for null in each; in other columns a null is an error of its row. (default '{}')"""
@@ -1909,16 +1909,16 @@ class KerasTrainParams(WithParams):
         """Rows in a step of all workers together. (default 128)"""
 
     def setValidationSplit(self, value: float) -> Self:
-        """Leading fraction of the rows, evaluated after each epoch; with one worker. (default 0.0)"""
+        """Leading fraction of the rows, for evaluation; with one worker. (default 0.0)"""
 
     def getValidationSplit(self) -> float:
-        """Leading fraction of the rows, evaluated after each epoch; with one worker. (default 0.0)"""
+        """Leading fraction of the rows, for evaluation; with one worker. (default 0.0)"""
 
     def setSaveBestOnly(self, value: bool) -> Self:
-        """Keep the model of the best epoch by bestMetric; needs validationSplit. (default False)"""
+        """Keep the best model by bestMetric; needs validationSplit. (default False)"""
 
     def getSaveBestOnly(self) -> bool:
-        """Keep the model of the best epoch by bestMetric; needs validationSplit. (default False)"""
+        """Keep the best model by bestMetric; needs validationSplit. (default False)"""
 
     def setBestMetric(self, value: str) -> Self:
         """Metric of the validation rows for saveBestOnly, such as "auc". (default 'loss')"""
@@ -1933,16 +1933,16 @@ class KerasTrainParams(WithParams):
         """Epochs between checkpoints, rounded, at least 1. (default 1.0)"""
 
     def setSaveCheckpointsSecs(self, value: float) -> Self:
-        """Seconds between checkpoints, not epochs; with one worker. (default None)"""
+        """Seconds between checkpoints; with one worker. (default None)"""
 
     def getSaveCheckpointsSecs(self) -> float | None:
-        """Seconds between checkpoints, not epochs; with one worker. (default None)"""
+        """Seconds between checkpoints; with one worker. (default None)"""
 
     def setCheckpointFilePath(self, value: str) -> Self:
-        """Folder for the latest checkpoint, at a path that all hosts have. (default None)"""
+        """Folder for the latest checkpoint, for all hosts. (default None)"""
 
     def getCheckpointFilePath(self) -> str | None:
-        """Folder for the latest checkpoint, at a path that all hosts have. (default None)"""
+        """Folder for the latest checkpoint, for all hosts. (default None)"""
 
     def setRemoveCheckpointBeforeTraining(self, value: bool) -> Self:
         """Start from scratch, not from the checkpoint in checkpointFilePath. (default True)"""
@@ -2132,16 +2132,16 @@ class KerasTrainerParams(WithParams):
         """Rows in a step of all workers together. (default 128)"""
 
     def setValidationSplit(self, value: float) -> Self:
-        """Leading fraction of the rows, evaluated after each epoch; with one worker. (default 0.0)"""
+        """Leading fraction of the rows, for evaluation; with one worker. (default 0.0)"""
 
     def getValidationSplit(self) -> float:
-        """Leading fraction of the rows, evaluated after each epoch; with one worker. (default 0.0)"""
+        """Leading fraction of the rows, for evaluation; with one worker. (default 0.0)"""
 
     def setSaveBestOnly(self, value: bool) -> Self:
-        """Keep the model of the best epoch by bestMetric; needs validationSplit. (default False)"""
+        """Keep the best model by bestMetric; needs validationSplit. (default False)"""
 
     def getSaveBestOnly(self) -> bool:
-        """Keep the model of the best epoch by bestMetric; needs validationSplit. (default False)"""
+        """Keep the best model by bestMetric; needs validationSplit. (default False)"""
 
     def setBestMetric(self, value: str) -> Self:
         """Metric of the validation rows for saveBestOnly, such as "auc". (default 'loss')"""
@@ -2156,16 +2156,16 @@ class KerasTrainerParams(WithParams):
         """Epochs between checkpoints, rounded, at least 1. (default 1.0)"""
 
     def setSaveCheckpointsSecs(self, value: float) -> Self:
-        """Seconds between checkpoints, not epochs; with one worker. (default None)"""
+        """Seconds between checkpoints; with one worker. (default None)"""
 
     def getSaveCheckpointsSecs(self) -> float | None:
-        """Seconds between checkpoints, not epochs; with one worker. (default None)"""
+        """Seconds between checkpoints; with one worker. (default None)"""
 
     def setCheckpointFilePath(self, value: str) -> Self:
-        """Folder for the latest checkpoint, at a path that all hosts have. (default None)"""
+        """Folder for the latest checkpoint, for all hosts. (default None)"""
 
     def getCheckpointFilePath(self) -> str | None:
-        """Folder for the latest checkpoint, at a path that all hosts have. (default None)"""
+        """Folder for the latest checkpoint, for all hosts. (default None)"""
 
     def setRemoveCheckpointBeforeTraining(self, value: bool) -> Self:
         """Start from scratch, not from the checkpoint in checkpointFilePath. (default True)"""
@@ -2276,16 +2276,16 @@ class KerasTrainerParams(WithParams):
         """Column of the result with the probability of each label as a JSON object; no such column if unset. (default None)"""
 
     def setReservedCols(self, value: Sequence[str]) -> Self:
-        """Input columns that stay in the result; all if unset. (default None)"""
+        """Input columns to keep; all if unset. (default None)"""
 
     def getReservedCols(self) -> list[str] | None:
-        """Input columns that stay in the result; all if unset. (default None)"""
+        """Input columns to keep; all if unset. (default None)"""
 
     def setKeepColNames(self, value: Sequence[str]) -> Self:
-        """Input columns that stay in the result; all if unset. (default None)"""
+        """Input columns to keep; all if unset. (default None)"""
 
     def getKeepColNames(self) -> list[str] | None:
-        """Input columns that stay in the result; all if unset. (default None)"""
+        """Input columns to keep; all if unset. (default None)"""
 
     def setInferBatchSize(self, value: int) -> Self:
         """Most rows in one call of the model. (default 256)"""
@@ -2374,16 +2374,16 @@ class KerasPredictParams(WithParams):
         """Column of the result with the probability of each label as a JSON object; no such column if unset. (default None)"""
 
     def setReservedCols(self, value: Sequence[str]) -> Self:
-        """Input columns that stay in the result; all if unset. (default None)"""
+        """Input columns to keep; all if unset. (default None)"""
 
     def getReservedCols(self) -> list[str] | None:
-        """Input columns that stay in the result; all if unset. (default None)"""
+        """Input columns to keep; all if unset. (default None)"""
 
     def setKeepColNames(self, value: Sequence[str]) -> Self:
-        """Input columns that stay in the result; all if unset. (default None)"""
+        """Input columns to keep; all if unset. (default None)"""
 
     def getKeepColNames(self) -> list[str] | None:
-        """Input columns that stay in the result; all if unset. (default None)"""
+        """Input columns to keep; all if unset. (default None)"""
 
     def setInferBatchSize(self, value: int) -> Self:
         """Most rows in one call of the model. (default 256)"""
@@ -2478,16 +2478,16 @@ class KerasPredictStreamParams(WithParams):
         """Column of the result with the probability of each label as a JSON object; no such column if unset. (default None)"""
 
     def setReservedCols(self, value: Sequence[str]) -> Self:
-        """Input columns that stay in the result; all if unset. (default None)"""
+        """Input columns to keep; all if unset. (default None)"""
 
     def getReservedCols(self) -> list[str] | None:
-        """Input columns that stay in the result; all if unset. (default None)"""
+        """Input columns to keep; all if unset. (default None)"""
 
     def setKeepColNames(self, value: Sequence[str]) -> Self:
-        """Input columns that stay in the result; all if unset. (default None)"""
+        """Input columns to keep; all if unset. (default None)"""
 
     def getKeepColNames(self) -> list[str] | None:
-        """Input columns that stay in the result; all if unset. (default None)"""
+        """Input columns to keep; all if unset. (default None)"""
 
     def setInferBatchSize(self, value: int) -> Self:
         """Most rows in one call of the model. (default 256)"""
@@ -2544,10 +2544,10 @@ class KerasPredictStreamParams(WithParams):
         """Always 0: a program has one environment. (default 0)"""
 
     def setModelFilePath(self, value: str) -> Self:
-        """Address of a model: an .ak file with a model table, or a SavedModel. (default None)"""
+        """Address of an .ak file with a model, or of a SavedModel. (default None)"""
 
     def getModelFilePath(self) -> str | None:
-        """Address of a model: an .ak file with a model table, or a SavedModel. (default None)"""
+        """Address of an .ak file with a model, or of a SavedModel. (default None)"""
 
     def setModelStreamFilePath(self, value: str) -> Self:
         """Folder in which newer models appear, as SavedModel folders or zip or tar files of them; the newest takes over. Every host has to have it. (default None)"""

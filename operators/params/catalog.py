@@ -39,9 +39,7 @@ MAIN_SCRIPT_FILE = Param(
     "Path of the script that defines `main(task_config)`; or a function to call so, which travels as source with the imports, "
     "functions and plain values that it uses.", main_script,
 )  # fmt: skip
-USER_PARAMS = Param(
-    "userParams", "str | dict[str, Any]", "A JSON object, which is `task_config.user_params`.", json_object, "{}",
-)  # fmt: skip
+USER_PARAMS = Param("userParams", "str | dict[str, Any]", "A JSON object: `task_config.user_params`.", json_object, "{}")
 OUTPUT_SCHEMA_STR = Param(
     "outputSchemaStr", "str", 'Columns of the rows that the script writes: "name type, name type".', schema_text,
     aliases=("schemaStr", "schema", "tableSchema"),
@@ -142,27 +140,22 @@ EXACT_DOUBLES = Param("exactDoubles", "bool", "Send DOUBLE columns as 8 bytes in
 MODEL_SCHEMA_STR = replace(OUTPUT_SCHEMA_STR, doc='Columns that show the outputs of the model: "name type, name type".')
 OUTPUT_SIGNATURE_DEFS = Param(
     "outputSignatureDefs", "Sequence[str]",
-    "The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names when "
-    "it is not set.", names, None,
+    "The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names if unset.",
+    names, None,
 )  # fmt: skip
 INPUT_SIGNATURE_DEFS = Param(
     "inputSignatureDefs", "Sequence[str]",
     "The signature's inputs that selectedCols feed, in their order; the inputs of the same names if unset.", names, None,
 )  # fmt: skip
 FED_COLS = replace(SELECTED_COLS, doc="Columns that feed the model; all if unset.")
-INFER_SELECTED_COLS = Param(
-    "inferSelectedCols", "Sequence[str]", "Columns that feed the predicting model; all if unset.", names, None,
-)  # fmt: skip
+INFER_SELECTED_COLS = Param("inferSelectedCols", "Sequence[str]", "Columns to predict with; all if unset.", names, None)
 SIGNATURE_DEF_KEY = Param("signatureDefKey", "str", "Name of the signature.", filled_text, "serving_default")
 GRAPH_DEF_TAG = Param("graphDefTag", "str", "Tag of the graph.", filled_text, "serve")
 RESERVED_COLS = Param(
-    "reservedCols", "Sequence[str]", "Input columns that stay in the result; all if unset.", texts, None,
-    aliases=("keepColNames",),
+    "reservedCols", "Sequence[str]", "Input columns to keep; all if unset.", texts, None, aliases=("keepColNames",),
 )  # fmt: skip
 INFER_BATCH_SIZE = Param("inferBatchSize", "int", "Most rows in one call of the model.", count(1), 256)
-MODEL_INTRA_OP_PARALLELISM = Param(
-    "intraOpParallelism", "int", "Threads of one operation; TensorFlow's choice if unset.", count(1), None,
-)  # fmt: skip
+MODEL_THREADS = Param("intraOpParallelism", "int", "Threads of one operation; TensorFlow's choice if unset.", count(1), None)
 ERROR_COL = Param(
     "errorCol", "str",
     "Name of a STRING column that says why a row could not be predicted, whose outputs are null then; if unset, "
@@ -184,9 +177,7 @@ MODEL_STREAM_FILE_PATH = Param(
     "Folder in which newer models appear, as SavedModel folders or zip or tar files of them; the newest takes over. Every host "
     "has to have it.", filled_text, None,
 )  # fmt: skip
-MODEL_STREAM_SCAN_INTERVAL = Param(
-    "modelStreamScanInterval", "float", "Seconds between looks into modelStreamFilePath.", some_seconds, 10.0,
-)  # fmt: skip
+SCAN_INTERVAL = Param("modelStreamScanInterval", "float", "Seconds between looks into modelStreamFilePath.", some_seconds, 10.0)
 MODEL_STREAM_START_TIME = Param(
     "modelStreamStartTime", "str",
     'Models in modelStreamFilePath that are older do not count: "2024-05-31 18:00:00", local time; now if unset.', time_text,
@@ -201,9 +192,7 @@ PREDICT_START_TIMEOUT = replace(START_TIMEOUT, doc="Seconds within which the pro
 PREDICT_WAIT = replace(CHUNK_WAIT, doc=CHUNK_WAIT.doc.replace("the script", "the model"))
 
 ML_ENVIRONMENT_ID = Param("MLEnvironmentId", "int", "Always 0: a program has one environment.", default_environment, 0)
-MODEL_FILE_PATH = Param(
-    "modelFilePath", "str", "Address of a model: an .ak file with a model table, or a SavedModel.", filled_text, None,
-)  # fmt: skip
+MODEL_FILE_PATH = Param("modelFilePath", "str", "Address of an .ak file with a model, or of a SavedModel.", filled_text, None)
 MODEL_SINK_PATH = replace(MODEL_FILE_PATH, doc="Path of an .ak file into which the next job writes the trained model.")
 OVERWRITE_SINK = Param("overwriteSink", "bool", "Replace a file that exists; otherwise it is an error.", flag, False)
 
@@ -219,21 +208,17 @@ LEARNING_RATE = Param("learningRate", "float", "Learning rate, unless the optimi
 NUM_EPOCHS = Param("numEpochs", "int", "Passes over the rows.", count(1), 10)
 BATCH_SIZE = Param("batchSize", "int", "Rows in a step of all workers together.", count(1), 128)
 VALIDATION_SPLIT = Param(
-    "validationSplit", "float", "Leading fraction of the rows, evaluated after each epoch; with one worker.", fraction, 0.0,
+    "validationSplit", "float", "Leading fraction of the rows, for evaluation; with one worker.", fraction, 0.0,
 )  # fmt: skip
-SAVE_BEST_ONLY = Param(
-    "saveBestOnly", "bool", "Keep the model of the best epoch by bestMetric; needs validationSplit.", flag, False,
-)  # fmt: skip
+SAVE_BEST_ONLY = Param("saveBestOnly", "bool", "Keep the best model by bestMetric; needs validationSplit.", flag, False)
 BEST_METRIC = Param("bestMetric", "str", 'Metric of the validation rows for saveBestOnly, such as "auc".', filled_text, "loss")
 SAVE_CHECKPOINTS_EPOCHS = Param(
     "saveCheckpointsEpochs", "float", "Epochs between checkpoints, rounded, at least 1.", positive, 1.0,
 )  # fmt: skip
 SAVE_CHECKPOINTS_SECS = Param(
-    "saveCheckpointsSecs", "float", "Seconds between checkpoints, not epochs; with one worker.", some_seconds, None,
+    "saveCheckpointsSecs", "float", "Seconds between checkpoints; with one worker.", some_seconds, None,
 )  # fmt: skip
-CHECKPOINT_FILE_PATH = Param(
-    "checkpointFilePath", "str", "Folder for the latest checkpoint, at a path that all hosts have.", filled_text, None,
-)  # fmt: skip
+CHECKPOINT_FILE_PATH = Param("checkpointFilePath", "str", "Folder for the latest checkpoint, for all hosts.", filled_text, None)
 REMOVE_CHECKPOINT = Param(
     "removeCheckpointBeforeTraining", "bool", "Start from scratch, not from the checkpoint in checkpointFilePath.", flag, True,
 )  # fmt: skip
@@ -257,7 +242,7 @@ STREAM = (
 )  # fmt: skip
 PREDICT = (
     MODEL_SCHEMA_STR, OUTPUT_SIGNATURE_DEFS, FED_COLS, INPUT_SIGNATURE_DEFS, SIGNATURE_DEF_KEY, GRAPH_DEF_TAG,
-    RESERVED_COLS, DEFAULTS, INFER_BATCH_SIZE, MODEL_INTRA_OP_PARALLELISM, ERROR_COL, CELLS_HOLD_BATCHES, PYTHON_ENV, ENV_VARS,
+    RESERVED_COLS, DEFAULTS, INFER_BATCH_SIZE, MODEL_THREADS, ERROR_COL, CELLS_HOLD_BATCHES, PYTHON_ENV, ENV_VARS,
     PREDICT_START_TIMEOUT, PREDICT_STALL_TIMEOUT, PROGRESS, ML_ENVIRONMENT_ID,
 )  # fmt: skip
 KERAS_TRAIN = (
@@ -267,11 +252,11 @@ KERAS_TRAIN = (
     PROGRESS, LOG_DIR, MODEL_DIR, ML_ENVIRONMENT_ID,
 )  # fmt: skip
 KERAS_PREDICT = (
-    PREDICTION_COL, PREDICTION_DETAIL_COL, RESERVED_COLS, INFER_BATCH_SIZE, MODEL_INTRA_OP_PARALLELISM, ERROR_COL, PYTHON_ENV,
+    PREDICTION_COL, PREDICTION_DETAIL_COL, RESERVED_COLS, INFER_BATCH_SIZE, MODEL_THREADS, ERROR_COL, PYTHON_ENV,
     ENV_VARS, PREDICT_START_TIMEOUT, PREDICT_STALL_TIMEOUT, PROGRESS, ML_ENVIRONMENT_ID,
 )  # fmt: skip
 SAVED_MODEL_PREDICT = (MODEL_PATH, *PREDICT)
-_OF_STREAMS = (MODEL_STREAM_FILE_PATH, MODEL_STREAM_SCAN_INTERVAL, MODEL_STREAM_START_TIME, PREDICT_WAIT, CHUNK_ROWS)
+_OF_STREAMS = (MODEL_STREAM_FILE_PATH, SCAN_INTERVAL, MODEL_STREAM_START_TIME, PREDICT_WAIT, CHUNK_ROWS)
 SAVED_MODEL_PREDICT_STREAM = (MODEL_PATH, *PREDICT, *_OF_STREAMS)
 PREDICT_STREAM = (*PREDICT, MODEL_FILE_PATH, *_OF_STREAMS)
 # Of a trainer, which trains with some columns and parameters and predicts with others.
