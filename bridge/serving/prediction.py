@@ -1,12 +1,4 @@
-"""The Flink graph of a predictor: one Python function adds the model's outputs to batches of rows.
-
-    table --RowsToArrow--> elements --predict--> elements --ArrowToRows--> table
-
-One chunk, with columns that feed the model (a), that stay (b), and of the model's output (p):
-
-    ROW(CHUNK, row kinds, Arrow of a, b) --select a--> message Rows --model process--> message Prediction of p, bad rows
-                      |                                                                           |
-                      +---b, and a where it stays-----> ROW(CHUNK, row kinds, Arrow of b, p) <----+
+"""The Flink graph of a predictor: between RowsToArrow and ArrowToRows, one function adds the model's outputs to batches.
 
 Columns that stay and row kinds pass through unchanged, also of types that a model cannot read.
 """
@@ -48,11 +40,10 @@ from bridge.workarounds.beam_workers import close_with_worker
 
 @dataclass(frozen=True)
 class PredictionSettings:
-    """Settings of a predictor.
+    """Settings of a predictor: a `model` that is shipped or on every host, or a `placed` one that each host fetches.
 
-    `model` is a file that is shipped with the job, or a path on every host; `placed` is one that each host fetches. `result`
-    has the name of each column, and True for an output, False for an input that stays. Without `error_column` a bad row fails
-    the job.
+    `result` has the name of each column, and True for an output, False for an input that stays. Without an `error_column` the
+    job fails at the first row that cannot be predicted.
     """
 
     process: ModelSettings

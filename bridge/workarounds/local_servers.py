@@ -1,14 +1,12 @@
 """The servers of local jobs, in this program and in its JVM, closed to all other programs.
 
-Defects of PyFlink, Beam and Flink, whose servers listen on all interfaces without authentication:
+Otherwise they listen on all interfaces and authenticate no client; docs/design/processes.md has the fixes to ask for.
 
-- The pool of workers inside this program, `BeamFnLoopbackWorkerPoolServicer` of
-pyflink/fn_execution/beam/beam_worker_pool_service.py, runs what any caller names. Here it listens on a unix socket.
-- Beam's servers in the JVM (`InetSocketAddressServerFactory` of beam/sdks/java/fn-execution `ServerFactory`) use the port of
-the given loopback address but not the address. Any host reads files, rows and functions, and can take the place of a worker.
-Here they ask for a token, TokenCalls.java. On a cluster, its operator has to close them to other hosts.
-- The mini cluster's REST endpoint runs code. Here it is on loopback, and speaks TLS with a keystore without a key, so that no
-client can connect. The blob server and the sockets of `collect` are on loopback too.
+- PyFlink's pool of workers runs what a caller names: here it listens on a unix socket.
+- Beam's servers in the JVM send files and rows, and accept workers: here they ask for a token, TokenCalls.java. On a cluster,
+its operator has to close them to other hosts.
+- The mini cluster's REST endpoint runs code: here it is on loopback, with a keystore without a key, so that no client can
+connect.
 """
 
 from __future__ import annotations
