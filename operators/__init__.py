@@ -44,7 +44,18 @@ from operators.script import (
     TF2TableModelTrainBatchOp,
     TFTableModelTrainBatchOp,
 )
-from operators.sinks import AkSinkBatchOp, CsvSinkBatchOp, TableSinkBatchOp
+from operators.sinks import (
+    AkSinkBatchOp,
+    CsvSinkBatchOp,
+    CsvSinkStreamOp,
+    FeatherSinkBatchOp,
+    FeatherSinkStreamOp,
+    JsonSinkBatchOp,
+    JsonSinkStreamOp,
+    ParquetSinkBatchOp,
+    ParquetSinkStreamOp,
+    TableSinkBatchOp,
+)
 from operators.sources import (
     AkSourceBatchOp,
     AkSourceStreamOp,
@@ -60,18 +71,19 @@ from operators.tables.csv_cells import USUAL_NULLS
 
 __all__ = [
     "AkSinkBatchOp", "AkSourceBatchOp", "AkSourceStreamOp", "AlinkDataTypes", "AlinkGlobalConfiguration", "BatchOperator",
-    "BridgeError", "ConfigurationError", "CsvSinkBatchOp", "CsvSourceBatchOp", "CsvSourceStreamOp", "JobError",
+    "BridgeError", "ConfigurationError", "CsvSinkBatchOp", "CsvSinkStreamOp", "CsvSourceBatchOp", "CsvSourceStreamOp",
+    "FeatherSinkBatchOp", "FeatherSinkStreamOp", "JobError", "JsonSinkBatchOp", "JsonSinkStreamOp",
     "KerasSequentialClassificationModel", "KerasSequentialClassifier", "KerasSequentialClassifierPredictBatchOp",
     "KerasSequentialClassifierPredictStreamOp", "KerasSequentialClassifierTrainBatchOp", "KerasSequentialRegressionModel",
     "KerasSequentialRegressor", "KerasSequentialRegressorPredictBatchOp", "KerasSequentialRegressorPredictStreamOp",
     "KerasSequentialRegressorTrainBatchOp", "LocalPredictor", "MLEnv", "MemSourceBatchOp", "MemSourceStreamOp",
-    "ParquetSourceBatchOp", "ParquetSourceStreamOp", "Pipeline", "PipelineModel", "RandomTableSourceBatchOp",
-    "RandomTableSourceStreamOp", "RowError", "SchemaError", "StreamOperator", "TF2TableModelTrainBatchOp",
-    "TF2TableModelTrainer", "TFSavedModelPredictBatchOp", "TFSavedModelPredictStreamOp", "TFSavedModelPredictor",
-    "TFTableModelPredictBatchOp", "TFTableModelPredictStreamOp", "TFTableModelPredictor", "TFTableModelTrainBatchOp",
-    "TFTableModelTrainer", "TableSinkBatchOp", "TableSourceBatchOp", "TableSourceStreamOp", "TaskError", "TensorFlow2BatchOp",
-    "TensorFlow2StreamOp", "TensorFlowBatchOp", "TensorFlowStreamOp", "USUAL_NULLS", "getMLEnv", "resetEnv", "udf", "udtf",
-    "useCustomEnv", "useLocalEnv", "useRemoteEnv", "waitForJob",
+    "ParquetSinkBatchOp", "ParquetSinkStreamOp", "ParquetSourceBatchOp", "ParquetSourceStreamOp", "Pipeline",
+    "PipelineModel", "RandomTableSourceBatchOp", "RandomTableSourceStreamOp", "RowError", "SchemaError", "StreamOperator",
+    "TF2TableModelTrainBatchOp", "TF2TableModelTrainer", "TFSavedModelPredictBatchOp", "TFSavedModelPredictStreamOp",
+    "TFSavedModelPredictor", "TFTableModelPredictBatchOp", "TFTableModelPredictStreamOp", "TFTableModelPredictor",
+    "TFTableModelTrainBatchOp", "TFTableModelTrainer", "TableSinkBatchOp", "TableSourceBatchOp", "TableSourceStreamOp",
+    "TaskError", "TensorFlow2BatchOp", "TensorFlow2StreamOp", "TensorFlowBatchOp", "TensorFlowStreamOp", "USUAL_NULLS",
+    "getMLEnv", "resetEnv", "udf", "udtf", "useCustomEnv", "useLocalEnv", "useRemoteEnv", "waitForJob",
 ]  # fmt: skip
 
 _show_briefly()

@@ -1,11 +1,12 @@
-"""Sinks: operators whose rows the next job writes, through this program into a file, or into a Flink table."""
+"""Sinks: operators whose rows the next job writes, into files or into a Flink table."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import secrets
+from collections.abc import Callable
 from contextlib import suppress
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
@@ -14,43 +15,36 @@ from akdl.storage.files import FileError, is_remote, local_path
 from akdl.storage.whole_file import WholeFile
 from akdl.wire.column_type import Kind
 from bridge.exceptions import ConfigurationError
+from bridge.folders.shipped import runs_elsewhere
 from bridge.schema import Schema, quoted
+from bridge.table_env import has_checkpoints, is_streaming, planning
+from bridge.workarounds.pyflink_defects import columns_of
 from operators.alink.ak_file import AkWriter
-from operators.base.job import environment_of, schema_of, session_zone
+from operators.base.job import environment_of, parallelism_of, schema_of, session_zone
 from operators.base.operator import Operator
 from operators.batch_operator import BatchOperator
-from operators.params.accessors import AkSinkParams, CsvSinkParams, TableSinkParams
+from operators.flink.joint_job import Uncollected
+from operators.params.accessors import AkSinkParams, CsvSinkParams, FilesSinkParams, TableSinkParams
 from operators.params.param import WithParams
-from operators.tables.csv_rows import CsvForm, csv_line
+from operators.stream_operator import StreamOperator
+
+if TYPE_CHECKING:
+    from bridge.files.publishing import FileSink
+    from bridge.files.writing import PartFiles
 
 
 class _SinkOp(WithParams, Operator[Any]):
-    def linkFrom(self, *ops: BatchOperator) -> BatchOperator:
+    def linkFrom(self, *ops: Any) -> Any:
         """Write the rows in the next job, such as that of `BatchOperator.execute()`."""
-        (op,) = self._inputs(ops, "one BatchOperator")
+        (op,) = self._inputs(ops, f"one {self._family.__name__}")
         self._table = op.getOutputTable()
         self._include(op)
         self._write(self._values_of_all(), op)
         self._fix()
-        return self  # type: ignore[return-value]
+        return self
 
-    def _write(self, values: dict[str, Any], op: BatchOperator) -> None:
+    def _write(self, values: dict[str, Any], op: Any) -> None:
         raise NotImplementedError(type(self).__name__)
-
-    def _target(self, values: dict[str, Any]) -> str:
-        name, address = type(self).__name__, values["filePath"]
-        try:
-            path = None if is_remote(address) else local_path(address)
-        except FileError as error:
-            raise ConfigurationError(f"{name}: filePath: {error}") from None
-        if path is None:
-            raise ConfigurationError(
-                f"{name}: filePath {shown(address)!r}: only files on this host can be written: write to other addresses with "
-                "a TableSinkBatchOp and a table of Flink's filesystem connector"
-            )
-        if os.path.isdir(path) or (os.path.exists(path) and not values["overwriteSink"]):
-            raise ConfigurationError(f"{name}: filePath: {path} exists already; setOverwriteSink(True) replaces a file")
-        return os.path.abspath(path)
 
 
 class AkSinkBatchOp(AkSinkParams, _SinkOp, BatchOperator):
@@ -72,30 +66,163 @@ class AkSinkBatchOp(AkSinkParams, _SinkOp, BatchOperator):
             AkWriter(nowhere, schema, zone).close()  # raises errors about types and names now, before the job
         op._defer(_FileReceiver(path, lambda file: AkWriter(file, schema, zone)))
 
+    def _target(self, values: dict[str, Any]) -> str:
+        name, address = type(self).__name__, values["filePath"]
+        try:
+            path = None if is_remote(address) else local_path(address)
+        except FileError as error:
+            raise ConfigurationError(f"{name}: filePath: {error}") from None
+        if path is None:
+            raise ConfigurationError(
+                f"{name}: filePath {shown(address)!r}: only files on this host can be written: write to other addresses with "
+                "a TableSinkBatchOp and a table of Flink's filesystem connector"
+            )
+        if os.path.isdir(path) or (os.path.exists(path) and not values["overwriteSink"]):
+            raise ConfigurationError(f"{name}: filePath: {path} exists already; setOverwriteSink(True) replaces a file")
+        return os.path.abspath(path)
 
-class CsvSinkBatchOp(CsvSinkParams, _SinkOp, BatchOperator):
-    """Writes a CSV file without a header in the next job; null is an empty cell. The file appears when it is complete.
+
+class _FilesSinkOp(_SinkOp):
+    _form: ClassVar[str]
+
+    def _write(self, values: dict[str, Any], op: Any) -> None:
+        from bridge.files.publishing import CHECKPOINT_ENDS_FILE, FileSink, abandon, check_target
+        from bridge.flink.file_sink import write_files
+
+        name, address, by = type(self).__name__, values["filePath"], tuple(values["partitionBy"])
+        self._check_known("partitionBy", by, op.getColNames())
+        rows, types, csv = self._rows(values, op)
+        subtasks, table_env = values["numFiles"], environment_of(op.getOutputTable())
+        if (subtasks or 1) > parallelism_of(table_env):
+            most = parallelism_of(table_env)
+            raise ConfigurationError(f"{name}: numFiles={subtasks} needs as many slots; the parallelism is {most}")
+        is_single = not (address.endswith("/") or by or values["maxFileBytes"] or (subtasks or 1) > 1)
+        try:
+            address = address if is_remote(address) else local_path(address)
+        except FileError as error:
+            raise ConfigurationError(f"{name}: filePath: {error}") from None
+        sink = FileSink(
+            name, address, self._form, secrets.token_hex(4), types, is_single, False, by, values["maxFileBytes"], *csv
+        )  # fmt: skip
+        check_target(sink, values["overwriteSink"])
+        if is_single and is_streaming(table_env) and has_checkpoints(table_env):
+            raise ConfigurationError(f"{name}: {CHECKPOINT_ENDS_FILE}")
+        if is_single and isinstance(op, BatchOperator) and runs_elsewhere(table_env) and not is_remote(address):
+            rows._defer(_FileOfProgram(sink))
+            return
+        with planning():
+            table, sink = write_files(table_env, rows.getOutputTable(), sink, 1 if is_single else subtasks)
+        written, clean_up = op._followed_by(table), lambda: abandon(sink)
+        if isinstance(op, BatchOperator):
+            written._defer(Uncollected(clean_up))
+        else:
+            written._print_nothing(clean_up)
+
+    def _rows(self, values: dict[str, Any], op: Any) -> tuple[Any, pa.Schema, tuple[Any, ...]]:
+        """Rows to write, Arrow types of their columns, and for CSV the further fields of a `FileSink`."""
+        from bridge.flink.arrow_operators import arrow_types
+        from operators.flink.collect import type_in_zone
+
+        columns = zip(arrow_types(op.getOutputTable()), columns_of(op.getOutputTable())[1])
+        zoned = [field.with_type(type_in_zone(field.type, type_, "UTC")) for field, type_ in columns]
+        return op, pa.schema(zoned), ()
+
+
+class _CsvSinkOp(_FilesSinkOp):
+    _form = "csv"
+
+    def _rows(self, values: dict[str, Any], op: Any) -> tuple[Any, pa.Schema, tuple[Any, ...]]:
+        from bridge.files.texts import CsvSeparators
+        from bridge.flink.arrow_operators import arrow_types
+
+        name = type(self).__name__
+        schema = schema_of(name, op.getOutputTable())
+        for column in schema:
+            if column.type.is_array or column.type.kind is Kind.BYTES:
+                raise ConfigurationError(
+                    f"{name}: column {column.name!r} has the type {column.type.sql}: CAST it to STRING, or convert an ARRAY "
+                    "with toVector"
+                )
+        rows = _with_local_times(op, schema)
+        types = pa.schema(list(arrow_types(rows.getOutputTable()))[: len(schema.columns)])
+        instants = tuple(column.name for column in schema if column.type.kind is Kind.TIMESTAMP_LTZ)
+        return rows, types, (CsvSeparators(values["fieldDelimiter"], values["quoteChar"], values["rowDelimiter"]), instants)
+
+
+class CsvSinkBatchOp(CsvSinkParams, _CsvSinkOp, BatchOperator):
+    """Writes CSV files without a header in the next job; null is an empty cell. Files appear when all are complete.
 
     Example:
         predicted.link(CsvSinkBatchOp(filePath="predicted.csv", overwriteSink=True))
         BatchOperator.execute()
 
     Raises:
-        ConfigurationError: The file exists and `overwriteSink` is not set, or a column has the type ARRAY or BYTES.
+        ConfigurationError: The target exists and `overwriteSink` is not set, or a column has the type ARRAY or BYTES.
     """
 
-    def _write(self, values: dict[str, Any], op: BatchOperator) -> None:
-        schema = schema_of(type(self).__name__, op.getOutputTable())
-        instants = [column.name for column in schema if column.type.kind is Kind.TIMESTAMP_LTZ]
-        for column in schema:
-            if column.type.is_array or column.type.kind is Kind.BYTES:
-                raise ConfigurationError(
-                    f"CsvSinkBatchOp: column {column.name!r} has the type {column.type.sql}: CAST it to STRING, or convert an "
-                    "ARRAY with toVector"
-                )
-        form = CsvForm(values["fieldDelimiter"], values["quoteChar"], values["rowDelimiter"])
-        receiver = _FileReceiver(self._target(values), lambda file: _CsvWriter(file, form, len(schema.columns), instants))
-        _with_local_times(op, schema)._defer(receiver)
+
+class CsvSinkStreamOp(CsvSinkParams, _CsvSinkOp, StreamOperator):
+    """Writes the rows of a stream into CSV files, see `CsvSinkBatchOp` and `ParquetSinkStreamOp`."""
+
+
+class ParquetSinkBatchOp(FilesSinkParams, _FilesSinkOp, BatchOperator):
+    """Writes Parquet files in the next job. Files appear when all are complete.
+
+    Instants are stored in UTC. A folder, a `filePath` that ends with /, gets files of each subtask.
+
+    Example:
+        predicted.link(ParquetSinkBatchOp(filePath="predicted/", overwriteSink=True))
+        BatchOperator.execute()
+
+    Raises:
+        ConfigurationError: The target exists and `overwriteSink` is not set, or has files that no sink has written.
+    """
+
+    _form = "parquet"
+
+
+class ParquetSinkStreamOp(FilesSinkParams, _FilesSinkOp, StreamOperator):
+    """Writes the rows of a stream into Parquet files when `StreamOperator.execute()` runs.
+
+    The files of a bounded stream appear at its end, as in `ParquetSinkBatchOp`. A stream without end adds files to a folder
+    with each of Flink's checkpoints, which have to be enabled.
+
+    Example:
+        stream.link(ParquetSinkStreamOp(filePath="rows/"))
+        StreamOperator.execute()
+
+    Raises:
+        ConfigurationError: The target exists, checkpoints would end a single file, or the stream is a changing table.
+    """
+
+    _form = "parquet"
+
+
+class FeatherSinkBatchOp(FilesSinkParams, _FilesSinkOp, BatchOperator):
+    """Writes Arrow's own files (Feather, version 2), see `ParquetSinkBatchOp`."""
+
+    _form = "feather"
+
+
+class FeatherSinkStreamOp(FilesSinkParams, _FilesSinkOp, StreamOperator):
+    """Writes the rows of a stream into Arrow's own files (Feather, version 2), see `ParquetSinkStreamOp`."""
+
+    _form = "feather"
+
+
+class JsonSinkBatchOp(FilesSinkParams, _FilesSinkOp, BatchOperator):
+    """Writes files with a JSON object per line, see `ParquetSinkBatchOp`.
+
+    Times, bytes (in base64), NaN and infinity are strings.
+    """
+
+    _form = "json"
+
+
+class JsonSinkStreamOp(FilesSinkParams, _FilesSinkOp, StreamOperator):
+    """Writes the rows of a stream into files with a JSON object per line, see `JsonSinkBatchOp` and `ParquetSinkStreamOp`."""
+
+    _form = "json"
 
 
 class TableSinkBatchOp(TableSinkParams, _SinkOp, BatchOperator):
@@ -121,28 +248,39 @@ class TableSinkBatchOp(TableSinkParams, _SinkOp, BatchOperator):
         op._defer(None, name)
 
 
-class _CsvWriter:
-    """Writes rows that end with the cells that `_with_local_times` adds for columns of instants."""
+class _FileOfProgram:
+    """Writes a file on this host, while the job runs on others."""
 
-    def __init__(self, file: IO[bytes], form: CsvForm, width: int, instants: Sequence[str]) -> None:
-        self._text = open(file.fileno(), "w", encoding="utf-8", newline="", closefd=False)
-        self._form, self._width, self._instants = form, width, instants
+    def __init__(self, sink: FileSink) -> None:
+        self._sink = sink
+        self._files: PartFiles | None = None
 
-    def write(self, row: Sequence[Any]) -> None:
-        if True in row[self._width :]:
-            name = self._instants[row.index(True, self._width) - self._width]
-            raise ConfigurationError(
-                f"CsvSinkBatchOp: column {name!r} has a time in an hour that the session's time zone repeats, which would be "
-                "read as another instant: write EXTRACT(EPOCH FROM ...) instead"
-            )
-        self._text.write(csv_line(row[: self._width], self._form))
+    def take(self, batch: pa.RecordBatch) -> None:
+        self._begun().write(batch)
 
-    def close(self) -> None:
-        self._text.close()
+    def finish(self) -> None:
+        from bridge.files.publishing import publish
+
+        publish(self._sink, self._begun().end() or {})
+
+    def abandon(self) -> None:
+        from bridge.files.publishing import abandon
+
+        if self._files is not None:
+            self._files.close()
+            abandon(self._sink)
+
+    def _begun(self) -> PartFiles:
+        from bridge.files.writing import PartFiles
+
+        if self._files is None:
+            self._files = PartFiles(self._sink, 0, 1)
+            self._files.start(-1)
+        return self._files
 
 
 class _FileReceiver:
-    def __init__(self, path: str, writer_of: Callable[[IO[bytes]], AkWriter | _CsvWriter]) -> None:
+    def __init__(self, path: str, writer_of: Callable[[IO[bytes]], AkWriter]) -> None:
         self._path = path
         self._writer_of = writer_of
         self._whole: WholeFile | None = None
@@ -171,7 +309,7 @@ class _FileReceiver:
             self._writer = self._writer_of(self._whole.file)
 
 
-def _with_local_times(op: BatchOperator, schema: Schema) -> BatchOperator:
+def _with_local_times(op: Any, schema: Schema) -> Any:
     """Convert instants to local times, with a column each that is true where the zone repeats this time ambiguously."""
     columns: list[str] = []
     twice: list[str] = []

@@ -7,7 +7,7 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -69,15 +69,19 @@ class StreamOperator(ShapingOperator["StreamOperator"]):
         StreamOperator._printed.append(_Printed(self, max(n, 0), title if title is not None else key))
         return self
 
+    def _print_nothing(self, clean_up: Callable[[], object]) -> None:
+        """Let the next job compute this table; `clean_up` is called when it has ended."""
+        StreamOperator._printed.append(_Printed(self, 0, None, clean_up))
+
     @staticmethod
     def execute(jobName: str | None = None) -> None:
-        """Run one job that prints all streams on which `print` was called, until it ends; Ctrl-C cancels it.
+        """Run one job that prints all streams on which `print` was called and writes files of sinks; Ctrl-C cancels it.
 
         Args:
             jobName: Name of the job in Flink's web UI.
 
         Raises:
-            ConfigurationError: `print` was not called, or on streams of different environments.
+            ConfigurationError: `print` was not called and no sink linked, or on streams of different environments.
             BridgeError: The job failed.
         """
         with interrupts_later():
@@ -93,14 +97,14 @@ class StreamOperator(ShapingOperator["StreamOperator"]):
         printed, StreamOperator._printed = StreamOperator._printed, []
         if not printed:
             raise ConfigurationError(
-                "StreamOperator.execute() has nothing to run: first call print() on a stream. To write a stream into a "
-                'Flink table, call insertInto("table") on it'
+                "StreamOperator.execute() has nothing to run: first call print() on a stream, or link it to a sink. To write a "
+                'stream into a Flink table, call insertInto("table") on it'
             )
         return StreamJob(printed, jobName)
 
 
 StreamOperator._family = StreamOperator
-_NOT_RUN = "print() was called on a stream but StreamOperator.execute() was never called, so nothing ran"
+_NOT_RUN = "print() or a sink was used on a stream but StreamOperator.execute() was never called, so nothing ran"
 warn_at_exit(lambda: _NOT_RUN if StreamOperator._printed else "")
 
 
@@ -124,6 +128,7 @@ class _Printed:
     op: StreamOperator
     rows: int
     title: str | None
+    clean_up: Callable[[], object] | None = None  # of tables whose rows are not shown
 
 
 class StreamJob:
@@ -178,16 +183,21 @@ class StreamJob:
         except BaseException as error:
             self._error = error
         finally:
+            for each in self._printed:
+                with suppress(Exception):  # an unreachable storage
+                    if each.clean_up is not None:
+                        each.clean_up()
             self._ended.set()
 
     def _show(self) -> None:
         assert self._result is not None, "the job has been started"
         for each, names in zip(self._printed, self._names):
-            _say(each, ", ".join(names))
+            if each.clean_up is None:
+                _say(each, ", ".join(names))
         with self._result.collect() as rows:
             for row in rows:
                 number, cells = row[0], row[1]
-                if self._left[number]:
+                if self._left[number] and self._printed[number].clean_up is None:
                     self._left[number] -= 1
                     _say(self._printed[number], _SIGNS[row.get_row_kind().value] + ", ".join(cells))
         tell_late_rows(self._result)

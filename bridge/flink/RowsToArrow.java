@@ -10,6 +10,7 @@ import org.apache.flink.api.python.shaded.org.apache.arrow.vector.ipc.ArrowStrea
 import org.apache.flink.metrics.Counter;
 import org.apache.flink.metrics.Gauge;
 import org.apache.flink.metrics.MetricGroup;
+import org.apache.flink.runtime.state.StateInitializationContext;
 import org.apache.flink.streaming.api.graph.StreamConfig;
 import org.apache.flink.streaming.api.operators.BoundedOneInput;
 import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
@@ -49,6 +50,10 @@ import java.util.List;
  * checkpoint, so that functions need neither a state nor a timer to notice. With `sendsWatermarks` each of them gets watermarks
  * as elements too, behind the rows before them: Flink's watermarks would overtake rows in a Python function, and lack the number
  * of their subtask.
+ *
+ * <p>With `sendsMarks`, and without keys, elements tell the function behind which rows a checkpoint holds: ROW(START, null, the
+ * restored checkpoint or -1) before all others, CHECKPOINT before each barrier, COMPLETE once a checkpoint has been completed,
+ * and END after the last row.
  */
 public class RowsToArrow extends TableStreamOperator
     implements OneInputStreamOperator, BoundedOneInput, ProcessingTimeCallback, Gauge {
@@ -57,6 +62,9 @@ public class RowsToArrow extends TableStreamOperator
   private static final Integer START = Integer.valueOf(1);
   private static final Integer WATERMARK = Integer.valueOf(4);
   private static final Integer IDLE = Integer.valueOf(5);
+  private static final Integer CHECKPOINT = Integer.valueOf(7);
+  private static final Integer COMPLETE = Integer.valueOf(8);
+  private static final Integer END = Integer.valueOf(9);
   private static final Integer NONE = Integer.valueOf(0);
   private static final byte[] NOTHING = new byte[0];
   private static final long MOST_MILLIS = Long.MAX_VALUE / 1000000L; // that nanoseconds in 64 bits reach, from 1677 to 2262
@@ -65,6 +73,7 @@ public class RowsToArrow extends TableStreamOperator
   private final long[] keys;
   private final long[] members;
   private final boolean sendsWatermarks;
+  private final boolean sendsMarks;
   private final int dealing;
   private final int input;
   private final int mostRows;
@@ -75,6 +84,8 @@ public class RowsToArrow extends TableStreamOperator
   private int next = 0;
   private boolean timerIsSet = false;
   private boolean hasSentStart;
+  private boolean hasEnded = false;
+  private long restored = -1; // the checkpoint that the job continues from
   private StreamRecord out;
   private Counter rowsOut;
   private Counter bytesOut;
@@ -94,8 +105,14 @@ public class RowsToArrow extends TableStreamOperator
     input = ((Integer) references[6]).intValue();
     members = (long[]) references[7];
     sendsWatermarks = ((Boolean) references[8]).booleanValue();
+    sendsMarks = ((Boolean) references[9]).booleanValue();
     setup(task, config, output);
     setProcessingTimeService(service);
+  }
+
+  public void initializeState(StateInitializationContext context) throws Exception {
+    super.initializeState(context);
+    restored = context.getRestoredCheckpointId().orElse(-1L);
   }
 
   public void open() throws Exception {
@@ -112,7 +129,7 @@ public class RowsToArrow extends TableStreamOperator
     rowsOut = own.counter("rows");
     bytesOut = own.counter("bytes");
     waitedMs = own.counter("waitedMs");
-    hasSentStart = members == null;
+    hasSentStart = members == null && !sendsMarks;
     if (!hasSentStart) { // at once, but not before all operators are open
       getProcessingTimeService().registerTimer(getProcessingTimeService().getCurrentProcessingTime(), this);
     }
@@ -158,11 +175,19 @@ public class RowsToArrow extends TableStreamOperator
 
   public void prepareSnapshotPreBarrier(long checkpoint) throws Exception {
     flushAll();
+    sendMark(CHECKPOINT, checkpoint);
     super.prepareSnapshotPreBarrier(checkpoint);
+  }
+
+  public void notifyCheckpointComplete(long checkpoint) throws Exception {
+    super.notifyCheckpointComplete(checkpoint);
+    sendMark(COMPLETE, checkpoint);
   }
 
   public void endInput() throws Exception {
     flushAll();
+    sendMark(END, 0);
+    hasEnded = true; // what follows in the final checkpoint finds no receiver
   }
 
   public void close() throws Exception {
@@ -192,9 +217,17 @@ public class RowsToArrow extends TableStreamOperator
       return;
     }
     hasSentStart = true;
-    for (int i = 0; i < members.length; i++) {
+    sendMark(START, restored);
+    for (int i = 0; members != null && i < members.length; i++) {
       Row start = Row.of(new Object[] {START, Integer.valueOf(i), NONE, NOTHING});
       emit(Row.of(new Object[] {Long.valueOf(members[i]), start}));
+    }
+  }
+
+  private void sendMark(Integer kind, long number) {
+    if (sendsMarks && !hasEnded) {
+      sendStart();
+      emit(Row.of(new Object[] {kind, null, ByteBuffer.allocate(8).putLong(number).array()}));
     }
   }
 
@@ -219,6 +252,9 @@ public class RowsToArrow extends TableStreamOperator
     Chunk chunk = chunks[place];
     if (chunk.rows == 0) {
       return;
+    }
+    if (sendsMarks) {
+      sendStart();
     }
     int rows = chunk.rows;
     byte[] kinds = chunk.takeKinds();

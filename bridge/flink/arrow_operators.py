@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyflink.common import Types
 from pyflink.datastream.data_stream import DataStream, KeyedStream
@@ -81,12 +82,12 @@ def rows_for_members(
             "here. Group in windows, for example with TUMBLE, or aggregate after this operator"
         ) from None
     with_start = _longs(keys if members is None else members)
-    references = [_longs(keys), dealing.value, input_number, with_start, sends_watermarks]
+    references = [_longs(keys), dealing.value, input_number, with_start, sends_watermarks, False]
     return _to_arrow(rows, row_type, gathering, references, KEY_AND_ELEMENT, uid)
 
 
 def chunks_of(
-    table_env: StreamTableEnvironment, table: Table, gathering: Gathering, uid: str | None = None
+    table_env: StreamTableEnvironment, table: Table, gathering: Gathering, uid: str | None = None, sends_marks: bool = False
 ) -> tuple[DataStream, bool]:
     """Rows of a table as a stream of elements without keys, in their order, and True if it sends updates and deletes too."""
     row_type = _arrow_row_type(table)
@@ -97,7 +98,8 @@ def chunks_of(
         if _UPDATES not in str(error):
             raise
         rows, updates = _translated(table_env, table, modes.all()), True
-    return _to_arrow(rows, row_type, gathering, [None, Dealing.BY_CHUNK.value, 0, None, False], ELEMENT, uid), updates
+    references = [None, Dealing.BY_CHUNK.value, 0, None, False, sends_marks]
+    return _to_arrow(rows, row_type, gathering, references, ELEMENT, uid), updates
 
 
 def table_of(
@@ -295,6 +297,17 @@ def _arrow_row_type(table: Table) -> Any:
                 ) from None
         raise
     return row_type
+
+
+def arrow_types(table: Table) -> pa.Schema:
+    """Arrow types of a table's chunks."""
+    jvm = get_gateway().jvm
+    ipc = jvm.org.apache.flink.api.python.shaded.org.apache.arrow.vector.ipc
+    out = jvm.java.io.ByteArrayOutputStream()
+    channel = ipc.WriteChannel(jvm.java.nio.channels.Channels.newChannel(out))
+    schema = jvm.org.apache.flink.table.runtime.arrow.ArrowUtils.toArrowSchema(_arrow_row_type(table))
+    ipc.message.MessageSerializer.serialize(channel, schema)
+    return pa.ipc.read_schema(pa.py_buffer(out.toByteArray()))
 
 
 def _new_row_type(columns: Sequence[tuple[str, object]]) -> Any:

@@ -33,6 +33,7 @@ class Element(enum.IntEnum):
     - `CHUNK`: row kinds, or null if all rows are new, and an Arrow stream of the rows.
     - `PIECE`: the begin of such an Arrow stream, which continues in the next element.
     - `WATERMARK`, `IDLE`: as above, for the subtask of ArrowToRows that gets it.
+    - `START`, `CHECKPOINT`, `COMPLETE`, `END`: for files, see RowsToArrow.java; the number of a checkpoint in 8 bytes.
     """
 
     CHUNK = 0
@@ -42,6 +43,9 @@ class Element(enum.IntEnum):
     WATERMARK = 4
     IDLE = 5
     PIECE = 6
+    CHECKPOINT = 7
+    COMPLETE = 8
+    END = 9
 
 
 _BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())

@@ -30,7 +30,7 @@ INSTEAD = {
     "modelStreamStartTime": _OF_STAGES,
     "overwriteSink": "only trainers and sinks have it; PipelineModel.save(path) replaces a file",
     "partitions": "set filePath to a folder, and drop rows with filter(condition)",
-    "partitionCols": "use a TableSinkBatchOp with a table that is PARTITIONED BY columns",
+    "partitionCols": "use a CsvSinkBatchOp, or a ParquetSinkBatchOp with partitionBy",
     "handleInvalidMethod": "errorCol of predictors keeps failing rows; lenient of CSV sources reads wrong cells as null",
     "outputBatchAxes": "the batch is the first axis of each output",
     "inputNames": "use selectedCols and inputSignatureDefs",

@@ -59,25 +59,26 @@ def _zone(zone: Any) -> str:
 
 def _in_zone(column: pa.ChunkedArray, type_: Any, zone: str) -> pa.ChunkedArray:
     """Attach a time zone to instants; Flink's Arrow stores them in UTC without saying so."""
-    arrow = _type_in_zone(column.type, type_, zone)
+    arrow = type_in_zone(column.type, type_, zone)
     # PyFlink's tz_convert_from_internal would take them for local times, and so for other instants.
     return column if arrow == column.type else pa.chunked_array([chunk.view(arrow) for chunk in column.chunks], arrow)
 
 
-def _type_in_zone(arrow: pa.DataType, type_: Any, zone: str) -> pa.DataType:
+def type_in_zone(arrow: pa.DataType, type_: Any, zone: str) -> pa.DataType:
+    """Arrow type of a column of this type of PyFlink, with the zone of its instants."""
     from pyflink.table.types import ArrayType, LocalZonedTimestampType, MapType, RowType
 
     if isinstance(type_, LocalZonedTimestampType):
         return pa.timestamp(arrow.unit, zone)
     if isinstance(type_, ArrayType):
-        return pa.list_(arrow.value_field.with_type(_type_in_zone(arrow.value_type, type_.element_type, zone)))
+        return pa.list_(arrow.value_field.with_type(type_in_zone(arrow.value_type, type_.element_type, zone)))
     if isinstance(type_, MapType):
         key, item = arrow.key_field, arrow.item_field
-        key = key.with_type(_type_in_zone(key.type, type_.key_type, zone))
-        return pa.map_(key, item.with_type(_type_in_zone(item.type, type_.value_type, zone)))
+        key = key.with_type(type_in_zone(key.type, type_.key_type, zone))
+        return pa.map_(key, item.with_type(type_in_zone(item.type, type_.value_type, zone)))
     if isinstance(type_, RowType):
         inner = type_.field_types()
-        return pa.struct([field.with_type(_type_in_zone(field.type, each, zone)) for field, each in zip(arrow, inner)])
+        return pa.struct([field.with_type(type_in_zone(field.type, each, zone)) for field, each in zip(arrow, inner)])
     return arrow
 
 

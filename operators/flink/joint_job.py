@@ -27,6 +27,19 @@ class Receiver(Protocol):
     def abandon(self) -> None: ...
 
 
+class Uncollected:
+    """Receiver of a table whose rows are not collected, so that Flink may restart the job."""
+
+    def __init__(self, clean_up: Callable[[], object]) -> None:
+        self.abandon = clean_up
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        """There are no rows."""
+
+    def finish(self) -> None:
+        """There is nothing to do."""
+
+
 def run_jointly(
     table_env: StreamTableEnvironment,
     received: Sequence[tuple[Table, Receiver]],
@@ -34,15 +47,16 @@ def run_jointly(
     name: str | None,
 ) -> None:
     """Run one job. The caller finishes the receivers, since they call functions of the user, which an interrupt may end."""
-    receivers = [receiver for _, receiver in received]
-    tables = [table for table, _ in received]
+    rest = [table for table, receiver in received if isinstance(receiver, Uncollected)]
+    collected = [pair for pair in received if not isinstance(pair[1], Uncollected)]
+    tables = [table for table, _ in collected]
     try:
-        with _job(table_env, lambda: _numbered_chunks(table_env, tables) if tables else None, inserted, name) as chunks:
+        with _job(table_env, lambda: _numbered_chunks(table_env, tables) if tables else None, inserted, name, rest) as chunks:
             for element in chunks:
                 chunk = element.getField(1)
-                receivers[chunk.getField(1)].take(read_batch(bytes(chunk.getField(3))))
+                collected[chunk.getField(1)][1].take(read_batch(bytes(chunk.getField(3))))
     except BaseException:
-        for receiver in receivers:
+        for _, receiver in received:
             receiver.abandon()
         raise
 
@@ -64,7 +78,11 @@ def collect(table: Table, name: str | None = None) -> tuple[list[pa.RecordBatch]
 
 @contextmanager
 def _job(
-    table_env: StreamTableEnvironment, collected: Callable[[], object], inserted: Sequence[tuple[Table, str]], name: str | None
+    table_env: StreamTableEnvironment,
+    collected: Callable[[], object],
+    inserted: Sequence[tuple[Table, str]],
+    name: str | None,
+    uncollected: Sequence[Table] = (),
 ) -> Iterator[Any]:
     """Run a job around a block, which gets the elements of the stream that `collected` adds; cancel it when the block fails."""
     from pyflink.java_gateway import get_gateway
@@ -72,7 +90,7 @@ def _job(
     client = None
     try:
         with interrupts_later(), elsewhere() as thread:
-            client, chunks = _started(table_env, collected, inserted, name or _DEFAULT_NAME)
+            client, chunks = _started(table_env, collected, inserted, uncollected, name or _DEFAULT_NAME)
             yield thread.elements(lambda: chunks.next() if chunks is not None and chunks.hasNext() else None)
             thread.wait_for(lambda: client.getJobExecutionResult().get())
     except BaseException:
@@ -84,7 +102,11 @@ def _job(
 
 @planning()
 def _started(
-    table_env: StreamTableEnvironment, collected: Callable[[], object], inserted: Sequence[tuple[Table, str]], name: str
+    table_env: StreamTableEnvironment,
+    collected: Callable[[], object],
+    inserted: Sequence[tuple[Table, str]],
+    uncollected: Sequence[Table],
+    name: str,
 ) -> tuple[Any, Any]:
     from pyflink.java_gateway import get_gateway
     from pyflink.util.java_utils import get_field_value
@@ -96,6 +118,9 @@ def _started(
     try:
         chunks = collected()
         sinks = [] if chunks is None else [known.get(known.size() - 1)]
+        for table in uncollected:
+            discarding = get_gateway().jvm.org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink()
+            sinks.append(j_tenv.toDataStream(table._j_table).sinkTo(discarding).getTransformation())
         if inserted:
             statements, first = table_env.create_statement_set(), known.size()
             for table, path in inserted:

@@ -26,6 +26,7 @@ _KINDS = {
     "ParquetParams": ("Parquet sources", data_catalog.PARQUET),
     "AkSourceParams": ("sources of .ak files", data_catalog.AK_SOURCE),
     "AkSinkParams": ("sinks of .ak files", data_catalog.AK_SINK),
+    "FilesSinkParams": ("sinks of Parquet, Feather and JSON files", data_catalog.FILES_SINK),
     "CsvSinkParams": ("CSV sinks", data_catalog.CSV_SINK),
     "TableSinkParams": ("sinks into tables of Flink", data_catalog.TABLE_SINK),
 }  # fmt: skip

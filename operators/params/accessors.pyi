@@ -2888,26 +2888,79 @@ class AkSinkParams(WithParams):
     def getMLEnvironmentId(self) -> int:
         """Always 0: a program has one environment. (default 0)"""
 
+class FilesSinkParams(WithParams):
+    """Parameters of sinks of Parquet, Feather and JSON files."""
+
+    def __init__(
+        self,
+        *,
+        filePath: str = ...,
+        partitionBy: Sequence[str] = ...,
+        partitionCols: Sequence[str] = ...,
+        maxFileBytes: int = ...,
+        overwriteSink: bool = ...,
+        numFiles: int = ...,
+        MLEnvironmentId: int = ...,
+    ) -> None: ...
+    def setFilePath(self, value: str) -> Self:
+        """Path of a file, or of a folder for the files of all subtasks if it ends with /; or an address that fsspec reaches. (required)"""
+
+    def getFilePath(self) -> str:
+        """Path of a file, or of a folder for the files of all subtasks if it ends with /; or an address that fsspec reaches. (required)"""
+
+    def setPartitionBy(self, value: Sequence[str]) -> Self:
+        """Columns whose values name folders, as in Hive (day=2024-05-31/); files leave these columns out. (default ())"""
+
+    def getPartitionBy(self) -> list[str]:
+        """Columns whose values name folders, as in Hive (day=2024-05-31/); files leave these columns out. (default ())"""
+
+    def setPartitionCols(self, value: Sequence[str]) -> Self:
+        """Columns whose values name folders, as in Hive (day=2024-05-31/); files leave these columns out. (default ())"""
+
+    def getPartitionCols(self) -> list[str]:
+        """Columns whose values name folders, as in Hive (day=2024-05-31/); files leave these columns out. (default ())"""
+
+    def setMaxFileBytes(self, value: int) -> Self:
+        """Size of a file in bytes, about, after which the next begins. (default None)"""
+
+    def getMaxFileBytes(self) -> int | None:
+        """Size of a file in bytes, about, after which the next begins. (default None)"""
+
+    def setOverwriteSink(self, value: bool) -> Self:
+        """Replace a file that exists; otherwise it is an error. (default False)"""
+
+    def getOverwriteSink(self) -> bool:
+        """Replace a file that exists; otherwise it is an error. (default False)"""
+
+    def setNumFiles(self, value: int) -> Self:
+        """Number of subtasks that write. Each writes files of its own into a folder if there are several, or if `partitionBy` or `maxFileBytes` is set; the parallelism of the input when it is not set and `filePath` is a folder. (default None)"""
+
+    def getNumFiles(self) -> int | None:
+        """Number of subtasks that write. Each writes files of its own into a folder if there are several, or if `partitionBy` or `maxFileBytes` is set; the parallelism of the input when it is not set and `filePath` is a folder. (default None)"""
+
+    def setMLEnvironmentId(self, value: int) -> Self:
+        """Always 0: a program has one environment. (default 0)"""
+
+    def getMLEnvironmentId(self) -> int:
+        """Always 0: a program has one environment. (default 0)"""
+
 class CsvSinkParams(WithParams):
     """Parameters of CSV sinks."""
 
     def __init__(
         self,
         *,
-        filePath: str = ...,
         fieldDelimiter: str = ...,
         quoteChar: str = ...,
         rowDelimiter: str = ...,
+        filePath: str = ...,
+        partitionBy: Sequence[str] = ...,
+        partitionCols: Sequence[str] = ...,
+        maxFileBytes: int = ...,
         overwriteSink: bool = ...,
         numFiles: int = ...,
         MLEnvironmentId: int = ...,
     ) -> None: ...
-    def setFilePath(self, value: str) -> Self:
-        """Path of a file on the host of this program. (required)"""
-
-    def getFilePath(self) -> str:
-        """Path of a file on the host of this program. (required)"""
-
     def setFieldDelimiter(self, value: str) -> Self:
         """Character between fields. (default ',')"""
 
@@ -2926,6 +2979,30 @@ class CsvSinkParams(WithParams):
     def getRowDelimiter(self) -> str:
         """What stands between rows. (default '\n')"""
 
+    def setFilePath(self, value: str) -> Self:
+        """Path of a file, or of a folder for the files of all subtasks if it ends with /; or an address that fsspec reaches. (required)"""
+
+    def getFilePath(self) -> str:
+        """Path of a file, or of a folder for the files of all subtasks if it ends with /; or an address that fsspec reaches. (required)"""
+
+    def setPartitionBy(self, value: Sequence[str]) -> Self:
+        """Columns whose values name folders, as in Hive (day=2024-05-31/); files leave these columns out. (default ())"""
+
+    def getPartitionBy(self) -> list[str]:
+        """Columns whose values name folders, as in Hive (day=2024-05-31/); files leave these columns out. (default ())"""
+
+    def setPartitionCols(self, value: Sequence[str]) -> Self:
+        """Columns whose values name folders, as in Hive (day=2024-05-31/); files leave these columns out. (default ())"""
+
+    def getPartitionCols(self) -> list[str]:
+        """Columns whose values name folders, as in Hive (day=2024-05-31/); files leave these columns out. (default ())"""
+
+    def setMaxFileBytes(self, value: int) -> Self:
+        """Size of a file in bytes, about, after which the next begins. (default None)"""
+
+    def getMaxFileBytes(self) -> int | None:
+        """Size of a file in bytes, about, after which the next begins. (default None)"""
+
     def setOverwriteSink(self, value: bool) -> Self:
         """Replace a file that exists; otherwise it is an error. (default False)"""
 
@@ -2933,10 +3010,10 @@ class CsvSinkParams(WithParams):
         """Replace a file that exists; otherwise it is an error. (default False)"""
 
     def setNumFiles(self, value: int) -> Self:
-        """Number of files: always 1. (default 1)"""
+        """Number of subtasks that write. Each writes files of its own into a folder if there are several, or if `partitionBy` or `maxFileBytes` is set; the parallelism of the input when it is not set and `filePath` is a folder. (default None)"""
 
-    def getNumFiles(self) -> int:
-        """Number of files: always 1. (default 1)"""
+    def getNumFiles(self) -> int | None:
+        """Number of subtasks that write. Each writes files of its own into a folder if there are several, or if `partitionBy` or `maxFileBytes` is set; the parallelism of the input when it is not set and `filePath` is a folder. (default None)"""
 
     def setMLEnvironmentId(self, value: int) -> Self:
         """Always 0: a program has one environment. (default 0)"""

@@ -152,7 +152,7 @@ def only(number: int, expected: str) -> Callable[[object], int]:
 
 only_zero = only(0, "0")
 default_environment = only(0, "0, the one environment of a program: choose it with useLocalEnv or useRemoteEnv")
-one_file = only(1, "1: this program writes one file; a TableSinkBatchOp writes in parallel, into a table of Flink")
+one_file = only(1, "1: this program writes one file; other file sinks write in parallel")
 
 
 def read_time(text: str) -> datetime.datetime:

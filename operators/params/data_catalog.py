@@ -69,6 +69,22 @@ AK_TIME_ZONE = Param(
 )  # fmt: skip
 SINK_PATH = Param("filePath", "str", "Path of a file on the host of this program.", filled_text)
 NUM_FILES = Param("numFiles", "int", "Number of files: always 1.", one_file, 1)
+FILES_PATH = Param(
+    "filePath", "str",
+    "Path of a file, or of a folder for the files of all subtasks if it ends with /; or an address that fsspec reaches.",
+    filled_text,
+)  # fmt: skip
+SUBTASKS = Param(
+    "numFiles", "int",
+    "Number of subtasks that write. Each writes files of its own into a folder if there are several, or if `partitionBy` or "
+    "`maxFileBytes` is set; the parallelism of the input when it is not set and `filePath` is a folder.", count(1), None,
+)  # fmt: skip
+PARTITION_BY = Param(
+    "partitionBy", "Sequence[str]",
+    "Columns whose values name folders, as in Hive (day=2024-05-31/); files leave these columns out.", names, (),
+    aliases=("partitionCols",),
+)  # fmt: skip
+MAX_FILE_BYTES = Param("maxFileBytes", "int", "Size of a file in bytes, about, after which the next begins.", count(1), None)
 TABLE_NAME = Param("tableName", "str", "Name of a table of the environment, see `execute_sql`.", filled_text)
 
 RANDOM_TABLE = (NUM_ROWS, NUM_COLS, OUTPUT_COLS, OUTPUT_COL_CONFS, ID_COL, ML_ENVIRONMENT_ID)
@@ -82,5 +98,6 @@ CSV = (
 PARQUET = (FILE_PATH, SCHEMA_STR, ML_ENVIRONMENT_ID)
 AK_SOURCE = (AK_PATH, AK_TIME_ZONE, ML_ENVIRONMENT_ID)
 AK_SINK = (SINK_PATH, AK_TIME_ZONE, OVERWRITE_SINK, NUM_FILES, ML_ENVIRONMENT_ID)
-CSV_SINK = (SINK_PATH, FIELD_DELIMITER, QUOTE_CHAR, ROW_DELIMITER, OVERWRITE_SINK, NUM_FILES, ML_ENVIRONMENT_ID)
+FILES_SINK = (FILES_PATH, PARTITION_BY, MAX_FILE_BYTES, OVERWRITE_SINK, SUBTASKS, ML_ENVIRONMENT_ID)
+CSV_SINK = (FIELD_DELIMITER, QUOTE_CHAR, ROW_DELIMITER, *FILES_SINK)
 TABLE_SINK = (TABLE_NAME, ML_ENVIRONMENT_ID)

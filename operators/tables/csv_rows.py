@@ -1,9 +1,8 @@
-"""Rows of CSV text, for files that Flink's reader cannot read, and for sinks. Pure."""
+"""Rows of CSV text, for files that Flink's reader cannot read. Pure."""
 
 from __future__ import annotations
 
 import csv
-import decimal
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -89,26 +88,6 @@ def records(where: str, file: IO[str], form: CsvForm) -> Iterator[tuple[int, lis
         if form.skip_blank_line and len(row) <= 1 and not "".join(taken).strip():
             continue
         yield reader.line_num + form.ignore_first_line, row or [""]
-
-
-def csv_line(cells: Sequence[object], form: CsvForm) -> str:
-    """Write a row: null as an empty cell, an empty string as a quoted one."""
-    texts = ["" if cell is None else _text_of(cell) for cell in cells]
-    special = re.compile(f"[\r\n{re.escape(form.field_delimiter + form.quote_char + form.row_delimiter)}]")
-    quote, alone = form.quote_char, len(cells) == 1
-    for place, (cell, text) in enumerate(zip(cells, texts)):
-        # A single null is quoted too: an empty line would be a blank line and not a row.
-        if (text == "" and (cell is not None or alone)) or special.search(text) or text != text.strip():
-            texts[place] = f"{quote}{text.replace(quote, quote * 2)}{quote}"
-    return form.field_delimiter.join(texts) + form.row_delimiter
-
-
-def _text_of(cell: object) -> str:
-    if isinstance(cell, bool):
-        return str(cell).lower()
-    if isinstance(cell, float):  # as Java spells them
-        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}.get(str(cell), str(cell))
-    return f"{cell:f}" if isinstance(cell, decimal.Decimal) else str(cell)
 
 
 def wrong_number(where: str, expected: int, row: Sequence[str], field_delimiter: str) -> ConfigurationError:

@@ -13,10 +13,12 @@ import threading
 from typing import Any
 
 import psutil
+import pyarrow as pa
 import pytest
 
 from akdl.storage.files import FileError
 from bridge.exceptions import BridgeError
+from bridge.files.publishing import FileSink, check_target
 from operators import (
     AkSourceBatchOp,
     BatchOperator,
@@ -99,7 +101,7 @@ def test_an_address_shows_its_secrets_nowhere(
     monkeypatch.chdir(tmp_path)
     with caplog.at_level(logging.DEBUG):
         shown = descriptions(userFiles=[address], checkpointDir=address, logDir=address, pythonEnv=address)
-        sink = CsvSinkBatchOp(filePath=address)
+        CsvSinkBatchOp(filePath=address)
         errors = errors_of(
             lambda: PipelineModel.load(address),
             lambda: LocalPredictor(address, "a FLOAT"),
@@ -109,7 +111,7 @@ def test_an_address_shows_its_secrets_nowhere(
             lambda: AkSourceBatchOp(filePath=address)._make(None),  # type: ignore[arg-type]
             lambda: CsvSourceBatchOp(filePath=[address]),
             lambda: TensorFlow2BatchOp(checkpointDir={"at": address}),
-            lambda: sink._target(sink._values_of_all()),
+            lambda: check_target(FileSink("Op", address, "csv", "", pa.schema([])), False),
             lambda: _newer_models("Op", {"modelStreamFilePath": address}),
         )
         recorder = Recorder(address, "op", "group_1", 1)

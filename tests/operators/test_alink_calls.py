@@ -329,7 +329,7 @@ DIFFERENCES: dict[str, tuple[Callable[[Any, pathlib.Path], Any], str]] = {
         lambda p, _: ParquetSourceBatchOp(filePath="/a").setSchemaStr("a INT").getColNames(),
         "its jar is missing.\nGet it: akdl-jars parquet",
     ),
-    "CsvSinkStreamOp, AkSinkStreamOp": (lambda p, _: _missing("CsvSinkStreamOp", "AkSinkStreamOp"), "not there"),
+    "AkSinkStreamOp": (lambda p, _: _missing("AkSinkStreamOp"), "not there"),
     "ToTensorBatchOp, VectorToTensorBatchOp, ToVectorBatchOp, TypeConvertBatchOp": (
         lambda p, _: _missing("ToTensorBatchOp", "VectorToTensorBatchOp", "ToVectorBatchOp", "TypeConvertBatchOp"),
         "not there",
@@ -338,7 +338,10 @@ DIFFERENCES: dict[str, tuple[Callable[[Any, pathlib.Path], Any], str]] = {
         lambda p, _: CsvSourceBatchOp().setPartitions("day=1"),
         r"set filePath to a folder, and drop rows with filter\(",
     ),
-    "setPartitionCols(cols)": (lambda p, _: CsvSinkBatchOp(partitionCols=["day"]), "use a TableSinkBatchOp with a table"),
+    "setPartitionCols(cols)": (
+        lambda p, _: AkSinkBatchOp(partitionCols=["day"]),
+        "use a CsvSinkBatchOp, or a ParquetSinkBatchOp",
+    ),
     "setHandleInvalidMethod(method)": (
         lambda p, _: CsvSourceBatchOp().setHandleInvalidMethod("SKIP"),
         "errorCol of predictors",

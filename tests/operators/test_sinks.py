@@ -91,10 +91,14 @@ def test_a_job_that_fails_leaves_no_file(people: TableSourceBatchOp, tmp_path: p
 def test_what_cannot_be_written(people: TableSourceBatchOp, tmp_path: pathlib.Path) -> None:
     existing = tmp_path / "there.csv"
     existing.write_text("")
-    with pytest.raises(ConfigurationError, match=r"there.csv exists already; setOverwriteSink\(True\) replaces a file"):
+    with pytest.raises(ConfigurationError, match=r"there.csv exists already; setOverwriteSink\(True\) replaces it"):
         people.link(CsvSinkBatchOp(filePath=str(existing)))
-    with pytest.raises(ConfigurationError, match="filePath 's3://b/x.csv': only files on this host can be written"):
-        people.link(CsvSinkBatchOp(filePath="s3://b/x.csv"))
+    with pytest.raises(ConfigurationError, match="filePath 's3://b/x.ak': only files on this host can be written"):
+        people.link(AkSinkBatchOp(filePath="s3://b/x.ak"))
+    with pytest.raises(
+        ConfigurationError, match="CsvSinkBatchOp: filePath: https://b/x.csv cannot be written: expected a path"
+    ):
+        people.link(CsvSinkBatchOp(filePath="https://b/x.csv"))
     with pytest.raises(ConfigurationError, match="column 'x' has the type ARRAY<INT.*CAST it to STRING"):
         people.select("ARRAY[id] AS x").link(CsvSinkBatchOp(filePath=str(tmp_path / "x.csv")))
     with pytest.raises(ConfigurationError, match="column 'x' has the type ARRAY<INT.*which .ak files do not support"):

@@ -30,7 +30,7 @@ def test_each_name_is_answered_in_one_line(kind: type) -> None:
 
 
 def test_keywords_are_answered_too() -> None:
-    with pytest.raises(ConfigurationError, match="^AkSinkBatchOp has no parameter 'partitionCols': use a TableSinkBatchOp"):
+    with pytest.raises(ConfigurationError, match="^AkSinkBatchOp has no parameter 'partitionCols': use a CsvSinkBatchOp"):
         AkSinkBatchOp(partitionCols=["a"])
     with pytest.raises(ConfigurationError, match=r"no parameter 'filePat' \(did you mean 'filePath'\?\); it has filePath"):
         AkSinkBatchOp(filePat="a")

@@ -1,0 +1,190 @@
+"""Publication of the files of a sink, all at once, in place of earlier ones.
+
+Subtasks write into a staging folder next to the target, which is renamed to the target. On object stores, where a rename is a
+copy, they write into the target folder, and the file `_manifest.json`, which names the files that count, is written last.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs
+
+from akdl.masking import shown
+from akdl.storage.files import FileError, is_remote, local_path, opened_with_fsspec
+from bridge.exceptions import BridgeError, ConfigurationError
+from bridge.files.texts import CsvSeparators
+
+CHECKPOINT_ENDS_FILE = (
+    "filePath names one file, which a checkpoint would end: let it end with '/', so that it is a folder, or run the job "
+    "without checkpoints"
+)
+MANIFEST = "_manifest.json"
+
+Files = dict[str, list[int]]
+"""Rows and bytes of each file, by its name inside the folder."""
+
+
+@dataclass(frozen=True)
+class FileSink:
+    """Target of the files and their form. `types` has the zone of instants, which Flink's Arrow lacks.
+
+    The last columns may be marks, see `instants`: true where the CSV text of an instant would stand for another one.
+    """
+
+    operator: str
+    address: str
+    form: str
+    token: str  # part of all names of one run
+    types: pa.Schema
+    is_single: bool = False
+    appends: bool = False
+    partition_by: tuple[str, ...] = ()
+    most_bytes: int | None = None
+    separators: CsvSeparators | None = None
+    instants: tuple[str, ...] = ()
+
+    @property
+    def staging(self) -> str:
+        return f"{self.address.rstrip('/')}.{self.token}.incomplete"
+
+    @property
+    def keeps_manifest(self) -> bool:
+        return is_remote(self.address) and not self.is_single and not self.appends
+
+    @property
+    def file_types(self) -> pa.Schema:
+        return pa.schema([field for field in self.types if field.name not in self.partition_by])
+
+
+def file_system(address: str) -> tuple[pa.fs.FileSystem, str]:
+    """File system of an address, and the path in it."""
+    if not is_remote(address):
+        return pa.fs.LocalFileSystem(), local_path(address)
+    with opened_with_fsspec(address) as (system, path):
+        return pa.fs.PyFileSystem(pa.fs.FSSpecHandler(system)), path
+
+
+def check_target(sink: FileSink, overwrite: bool) -> None:
+    """Refuse a target that exists, unless it may be overwritten and the sink would replace files of its kind only."""
+    where, name = f"{sink.operator}: filePath", shown(sink.address)
+    if sink.address.lower().startswith(("http://", "https://")):
+        raise ConfigurationError(
+            f"{where}: {name} cannot be written: expected a path, or an address of a storage such as s3://"
+        )
+    try:
+        files, target = file_system(sink.address)
+        found = files.get_file_info(target).type
+        inside = [] if found != pa.fs.FileType.Directory or sink.appends else files_in(files, target)
+    except FileError as error:
+        raise ConfigurationError(f"{where}: {error}") from None
+    if found == pa.fs.FileType.NotFound or (found == pa.fs.FileType.Directory and not sink.is_single and not inside):
+        return
+    if (found == pa.fs.FileType.Directory) == sink.is_single:
+        kinds = ("a folder", "a file") if sink.is_single else ("a file", "a folder")
+        raise ConfigurationError(f"{where}: {name} exists already and is {kinds[0]}; expected the path of {kinds[1]}")
+    if not overwrite:
+        raise ConfigurationError(f"{where}: {name} exists already; setOverwriteSink(True) replaces it")
+    for path in inside:
+        if not os.path.basename(path).startswith(("part-", "_", ".")):
+            raise ConfigurationError(f"{where}: {name} has the file {path}, which no sink has written: choose another folder")
+
+
+def publish(sink: FileSink, written: Files) -> None:
+    """Make all files visible at once. Safe to call again."""
+    files, target = file_system(sink.address)
+    _, root = root_of(sink)
+    sizes = {info.path: info.size for info in files.get_file_info([f"{root}/{name}" for name in written])}
+    missing = [name for name, (_, size) in written.items() if sizes.get(f"{root}/{name}") != size]
+    if not sink.is_single and is_missing(files, root) and _is_done(sink, written):
+        return  # by a committer that has died since
+    if missing:
+        raise BridgeError(
+            f"{sink.operator}: expected {missing[0]!r} and {len(written) - 1} other files in {shown(root)} on the host "
+            f"{socket.gethostname()}, {len(missing)} of them are missing or incomplete: filePath has to be a folder that all "
+            "hosts share, or an address of a storage"
+        )
+    if sink.is_single:
+        files.move(f"{root}/{next(iter(written))}", target)
+        files.delete_dir(root)
+        return
+    _sweep(files, root, sink.token, written)
+    if sink.keeps_manifest:
+        before = _listed(files, target)
+        with files.open_output_stream(f"{target}/{MANIFEST}") as file:
+            rows = {name: rows for name, (rows, _) in written.items()}
+            file.write(json.dumps({"files": rows}).encode())
+        for name in before - set(written):
+            if not is_missing(files, f"{target}/{name}"):
+                files.delete_file(f"{target}/{name}")
+        return
+    old = f"{target}.{sink.token}.old"
+    if not is_missing(files, target):
+        files.move(target, old)
+    files.move(root, target)
+    if not is_missing(files, old):
+        files.delete_dir(old)
+
+
+def abandon(sink: FileSink) -> None:
+    """Remove what a failed job has left; after a successful one there is nothing."""
+    files, target = file_system(sink.address)
+    if sink.keeps_manifest:
+        _sweep(files, target, sink.token, dict.fromkeys(_listed(files, target)))
+        return
+    old = f"{target}.{sink.token}.old"
+    if not sink.is_single and is_missing(files, target) and not is_missing(files, old):
+        files.move(old, target)
+    root = root_of(sink)[1]
+    if not sink.appends and not is_missing(files, root):
+        files.move(root, f"{root}.old")  # first, so that functions which still run create no more files in it
+        files.delete_dir(f"{root}.old")
+
+
+def root_of(sink: FileSink) -> tuple[pa.fs.FileSystem, str]:
+    """Folder in which subtasks write."""
+    return file_system(sink.address if sink.keeps_manifest else sink.staging)
+
+
+def is_published(sink: FileSink) -> bool:
+    """True once the files of this run have been published."""
+    files, target = file_system(sink.address)
+    names = _listed(files, target) if sink.keeps_manifest else files_in(files, target)
+    return any(sink.token in name for name in names)
+
+
+def _is_done(sink: FileSink, written: Files) -> bool:
+    files, target = file_system(sink.address)
+    paths = {f"{target}/{name}": size for name, (_, size) in written.items()}
+    return all(info.size == paths[info.path] for info in files.get_file_info(list(paths)))
+
+
+def is_missing(files: pa.fs.FileSystem, path: str) -> bool:
+    return bool(files.get_file_info(path).type == pa.fs.FileType.NotFound)
+
+
+def files_in(files: pa.fs.FileSystem, folder: str) -> list[str]:
+    found = files.get_file_info(pa.fs.FileSelector(folder, allow_not_found=True, recursive=True))
+    return [info.path for info in found if info.type == pa.fs.FileType.File]
+
+
+def _listed(files: pa.fs.FileSystem, folder: str) -> set[str]:
+    """Names in the manifest of a folder."""
+    if files.get_file_info(f"{folder}/{MANIFEST}").type != pa.fs.FileType.File:
+        return set()
+    with files.open_input_stream(f"{folder}/{MANIFEST}") as file:
+        return set(json.loads(file.read())["files"])
+
+
+def _sweep(files: pa.fs.FileSystem, root: str, token: str, kept: Mapping[str, Any]) -> None:
+    """Remove the records of a run, and the files of its dead attempts."""
+    keep = {f"{root}/{name}" for name in kept}
+    for path in files_in(files, root):
+        if token in os.path.basename(path) and path not in keep:
+            files.delete_file(path)

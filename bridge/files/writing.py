@@ -1,0 +1,241 @@
+"""Files that the subtasks of a sink write, each with names of its own.
+
+A checkpoint ends the open files, and a record next to them says which files it has added. A subtask that continues from a
+checkpoint keeps the files of records up to this one. Streams without end publish the files of each completed checkpoint.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import secrets
+import urllib.parse
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from akdl.masking import shown
+from bridge.exceptions import BridgeError, ConfigurationError, RowError
+from bridge.files.publishing import (
+    CHECKPOINT_ENDS_FILE,
+    Files,
+    FileSink,
+    file_system,
+    files_in,
+    is_missing,
+    is_published,
+    root_of,
+)
+from bridge.files.texts import CsvSeparators, csv_lines, json_lines, plain_texts
+
+_HELD_BYTES = 32 << 20  # of one row group
+_MOST_OPEN = 64  # files of one subtask
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+
+class PartFiles:
+    """Files of one attempt of a subtask."""
+
+    def __init__(self, sink: FileSink, subtask: int, subtasks: int) -> None:
+        self._sink, self._subtask, self._subtasks = sink, subtask, subtasks
+        self._files, self._root = root_of(sink)
+        attempt = f"{sink.token}{secrets.token_hex(4)}"
+        self._names = (f"part-{subtask:05}-{attempt}-{n}" for n in itertools.count())
+        self._open: dict[str, _OpenFile] = {}
+        self._kept: Files = {}  # files of all records
+        self._new: Files = {}  # files of the next record
+        self._records: dict[int, list[str]] = {}  # of unpublished files
+        self._is_published = False
+
+    def start(self, checkpoint: int) -> None:
+        """Begin, or continue from a checkpoint that is not -1. Files of dead attempts are removed."""
+        sink, records, others = self._sink, list[str](), list[str]()
+        self._files.create_dir(self._root, recursive=True)
+        for path in files_in(self._files, self._root):
+            kind, number, *_ = [*os.path.basename(path).split("-"), ""]
+            if sink.token in os.path.basename(path) and number.isdigit() and int(number) % self._subtasks == self._subtask:
+                is_kept = kind.startswith("_c") and int(kind[2:]) <= checkpoint
+                (records if is_kept else others).append(path)
+        for path in records:
+            self._kept.update(self._read(path))
+        if checkpoint >= 0 and not sink.appends:
+            self._is_published = is_published(sink)
+            if not (self._is_published or records or self._subtask):
+                raise BridgeError(
+                    f"{sink.operator}: the job continues from a checkpoint of another run of the program, whose files in "
+                    f"{shown(sink.address)} are not known here: run it from the beginning"
+                )
+        if not self._is_published:
+            for path in set(others) - {f"{self._root}/{name}" for name in self._kept}:
+                self._files.delete_file(path)
+        if sink.appends:
+            self._move(self._kept, records)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Write rows."""
+        if self._is_published:
+            return
+        sink = self._sink
+        width = len(sink.types)
+        for name, mark in zip(sink.instants, batch.columns[width:]):
+            if pc.any(mark).as_py():
+                raise RowError(
+                    f"{sink.operator}: column {name!r} has a time in an hour that the session's time zone repeats, which would "
+                    "be read as another instant: write EXTRACT(EPOCH FROM ...) instead"
+                )
+        columns = [
+            column if column.type == field.type else column.view(field.type) for column, field in zip(batch.columns, sink.types)
+        ]
+        typed = pa.record_batch(columns, schema=sink.types)
+        for folder, rows in _partitions(typed, sink.partition_by):
+            file = self._open.get(folder)
+            if file is None:
+                if len(self._open) == _MOST_OPEN:
+                    self._end(next(iter(self._open)))
+                file = self._open[folder] = self._begin(folder)
+            file.write(rows, min(_HELD_BYTES // len(self._open), (sink.most_bytes or _HELD_BYTES * 4) // 4))
+            if sink.most_bytes is not None and file.bytes >= sink.most_bytes:
+                self._end(folder)
+
+    def checkpoint(self, number: int) -> None:
+        """End the open files, and record which files belong to this checkpoint."""
+        if self._sink.is_single:
+            raise ConfigurationError(f"{self._sink.operator}: {CHECKPOINT_ENDS_FILE}")
+        for folder in list(self._open):
+            self._end(folder)
+        if self._new or not self._records:
+            self._kept.update(self._new)
+            path = f"{self._root}/_c{number}-{self._subtask:05}-{self._sink.token}{secrets.token_hex(4)}"
+            with self._files.open_output_stream(path) as file:
+                file.write(json.dumps(self._new).encode())
+            self._records.setdefault(number, []).append(path)
+            self._new = {}
+
+    def complete(self, number: int) -> None:
+        """A checkpoint has been completed: what it holds is never written again."""
+        for past in [each for each in self._records if each <= number and self._sink.appends]:
+            for path in self._records.pop(past):
+                self._move(self._read(path), [path])
+
+    def end(self) -> Files | None:
+        """End the last files; return all that count, or None if an earlier attempt has published them."""
+        if self._is_published:
+            return None
+        if not (self._open or self._kept or self._new or self._subtask or self._sink.partition_by or self._sink.appends):
+            self._open[""] = self._begin("")  # so that a table without rows has a file too
+        for folder in list(self._open):
+            self._end(folder)
+        if self._sink.appends:
+            self.complete(2**63 - 1)
+            self._move(self._new, [])
+            return {}
+        return {**self._kept, **self._new}
+
+    def close(self) -> None:
+        """Leave open files unfinished. Safe to call twice."""
+        while self._open:
+            self._open.popitem()[1].abandon()
+
+    def _begin(self, folder: str) -> _OpenFile:
+        path = self._root
+        for part in folder.split("/")[:-1]:
+            path += f"/{part}"
+            self._files.create_dir(path, recursive=False)  # fails in a dead attempt, whose staging folder is gone
+        name = f"{folder}{next(self._names)}.{self._sink.form}"
+        return _OpenFile(name, self._files.open_output_stream(f"{self._root}/{name}"), self._sink)
+
+    def _end(self, folder: str) -> None:
+        file = self._open.pop(folder)
+        file.close()
+        self._new[file.name] = [file.rows, file.bytes]
+
+    def _read(self, record: str) -> Files:
+        with self._files.open_input_stream(record) as file:
+            found: Files = json.loads(file.read())
+            return found
+
+    def _move(self, moved: Files, records: Sequence[str]) -> None:
+        """Publish the files of a checkpoint, unless an earlier attempt has done so."""
+        _, target = file_system(self._sink.address)
+        for name in moved:
+            if not is_missing(self._files, f"{self._root}/{name}"):
+                self._files.create_dir(os.path.dirname(f"{target}/{name}"), recursive=True)
+                self._files.move(f"{self._root}/{name}", f"{target}/{name}")
+        for path in records:
+            self._files.delete_file(path)
+
+
+class _OpenFile:
+    def __init__(self, name: str, file: Any, sink: FileSink) -> None:
+        self.name, self._file, self._sink = name, file, sink
+        self.rows = self.bytes = self._held_bytes = 0
+        self._held: list[pa.RecordBatch] = []
+        self._writer: Any = None
+        if sink.form == "parquet":
+            self._writer = pq.ParquetWriter(file, sink.file_types)
+        elif sink.form == "feather":
+            self._writer = pa.ipc.new_file(file, sink.file_types, options=pa.ipc.IpcWriteOptions(compression="lz4"))
+
+    def write(self, rows: pa.RecordBatch, most_held: int) -> None:
+        self.rows += rows.num_rows
+        if self._sink.form == "csv":
+            self._file.write(csv_lines(rows, self._sink.separators or CsvSeparators()))
+        elif self._sink.form == "json":
+            self._file.write(json_lines(rows))
+        elif self._sink.form == "feather":
+            self._writer.write_batch(rows)
+        else:
+            self._held.append(rows)
+            self._held_bytes += rows.nbytes
+            if self._held_bytes >= most_held:
+                self._flush()
+        self.bytes = self._file.tell()
+
+    def close(self) -> None:
+        self._flush()
+        if self._writer is not None:
+            self._writer.close()
+        self.bytes = self._file.tell()
+        self._file.close()
+
+    def abandon(self) -> None:
+        self._held.clear()
+        with suppress(Exception):  # its garbage collection would write into the closed file
+            if self._writer is not None:
+                self._writer.close()
+        self._file.close()
+
+    def _flush(self) -> None:
+        if self._held:
+            table = pa.Table.from_batches(self._held)
+            self._writer.write_table(table, row_group_size=max(len(table), 1))
+            self._held.clear()
+            self._held_bytes = 0
+
+
+def _partitions(batch: pa.RecordBatch, by: Sequence[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Yield the folder of each partition, as Hive names it, and its rows in their order."""
+    if not by:
+        yield "", batch
+        return
+    parts = []
+    for name in by:
+        texts = pc.fill_null(plain_texts(batch.column(name)), _NULL).dictionary_encode()
+        folders = [f"{_quoted(name)}={_quoted(text)}/" for text in texts.dictionary.to_pylist()]
+        parts.append(pa.array(folders, pa.string()).take(texts.indices))
+    found = pc.binary_join_element_wise(*parts, "").dictionary_encode()
+    order = np.argsort(found.indices.to_numpy(), kind="stable")
+    rows = batch.select([name for name in batch.schema.names if name not in by]).take(pa.array(order))
+    ends = np.cumsum(np.bincount(found.indices.to_numpy()))
+    for folder, start, end in zip(found.dictionary.to_pylist(), [0, *ends], ends):
+        yield folder, rows.slice(start, end - start)
+
+
+def _quoted(text: str) -> str:
+    return urllib.parse.quote(text, safe=" ,;@+()[]{}")

@@ -1,0 +1,148 @@
+"""The graph of a sink of files.
+
+    table --RowsToArrow--> elements --write--> (0, files of a subtask) --keyed--> publish --ArrowToRows--> table of files
+
+RowsToArrow and write run in one task. The last function has one subtask, and a state: subtasks that have ended before a
+checkpoint do not send their files again after a restart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from pyflink.common import Row, Types
+from pyflink.datastream import DataStream, KeyedProcessFunction, ProcessFunction
+from pyflink.datastream.state import MapStateDescriptor
+from pyflink.java_gateway import get_gateway
+from pyflink.table import StreamTableEnvironment, Table
+
+from bridge.codec.ipc import read_batch
+from bridge.exceptions import ConfigurationError
+from bridge.files.publishing import FileSink, publish
+from bridge.files.writing import PartFiles
+from bridge.flink.arrow_operators import Gathering, chunks_of, column_types, keyed, logical_type, table_of
+from bridge.flink.elements import ELEMENT, KEY_AND_ELEMENT, KEYED_ELEMENT, Element, pieces
+from bridge.flink.event_time import time_of
+from bridge.flink.time_attributes import PROCTIME, time_attributes, with_plain_times
+from bridge.host.allocator import give_large_blocks_back
+from bridge.table_env import has_checkpoints, uids
+from bridge.workarounds.beam_workers import close_with_worker
+
+_WRITTEN = {"file": "STRING", "num_rows": "BIGINT"}
+
+
+def write_files(
+    table_env: StreamTableEnvironment, table: Table, sink: FileSink, subtasks: int | None
+) -> tuple[Table, FileSink]:
+    """Table of the files that a job writes and publishes, and how it does so.
+
+    There are as many `subtasks` as the input has, unless they are given. Streams without end are written for each checkpoint.
+    """
+    proctimes = [name for name, kind in time_attributes(table).items() if kind == PROCTIME]
+    if proctimes:
+        raise ConfigurationError(f"{sink.operator}: column {proctimes[0]!r} is a processing time: CAST it, or leave it out")
+    plain = with_plain_times(table_env, table, f"akdl_files_{sink.token}", {name for name, _ in column_types(table)})
+    uid = uids(table_env, sink.operator)
+    chunks, updates = chunks_of(table_env, plain, Gathering(), uid("rows"), sends_marks=True)
+    if updates:
+        raise ConfigurationError(
+            f"{sink.operator}: the input is a changing table (GROUP BY or JOIN of a stream): it updates earlier rows, but each "
+            "row is written once here. Group in windows, for example with TUMBLE"
+        )
+    if not _is_bounded(chunks):
+        sink = _appending(table_env, sink)
+    if subtasks is not None:
+        chunks._j_data_stream.getTransformation().setParallelism(subtasks)
+    written = chunks.process(_Write(sink), output_type=KEY_AND_ELEMENT).name(sink.operator).uid(uid("files"))
+    written.set_parallelism(chunks._j_data_stream.getTransformation().getParallelism())
+    published = keyed(written, KEYED_ELEMENT).process(_Publish(sink), output_type=ELEMENT)
+    published.name(f"{sink.operator}: publish").uid(uid("publish")).set_parallelism(1).set_max_parallelism(1)
+    columns = [(name, logical_type(sql)) for name, sql in _WRITTEN.items()]
+    return table_of(table_env, published, columns, uid=uid("result")), sink
+
+
+def _is_bounded(rows: DataStream) -> bool:
+    classes = get_gateway().jvm.java.lang.Class
+    source = classes.forName("org.apache.flink.streaming.api.transformations.WithBoundedness")
+    for each in rows._j_data_stream.getTransformation().getTransitivePredecessors():
+        if source.isInstance(each) and each.getBoundedness().name() != "BOUNDED":
+            is_legacy = each.getClass().getSimpleName() == "LegacySourceTransformation"
+            kind = each.getOperator().getUserFunction().getClass().getSimpleName() if is_legacy else ""
+            if kind != "InputFormatSourceFunction":  # of VALUES, which Flink takes for endless
+                return False
+    return True
+
+
+def _appending(table_env: StreamTableEnvironment, sink: FileSink) -> FileSink:
+    if sink.is_single:
+        raise ConfigurationError(
+            f"{sink.operator}: filePath names one file, and the stream has no end: let it end with '/', so that it is a folder "
+            "that gets the files of each checkpoint"
+        )
+    if not has_checkpoints(table_env):
+        raise ConfigurationError(
+            f"{sink.operator}: files of a stream without end appear with Flink's checkpoints, which are not enabled: set "
+            "execution.checkpointing.interval in the environment's config, such as '1 min'"
+        )
+    # The next run of the program finds what this one has left, and names the same files.
+    return replace(sink, appends=True, token=hashlib.sha256(sink.address.encode()).hexdigest()[:8])
+
+
+class _Write(ProcessFunction):  # type: ignore[misc]
+    """Chunks to files; at the end, their names."""
+
+    def __init__(self, sink: FileSink) -> None:
+        self._sink = sink
+
+    def open(self, runtime_context: Any) -> None:
+        give_large_blocks_back()
+        self._subtask = runtime_context.get_index_of_this_subtask()
+        self._subtasks = runtime_context.get_number_of_parallel_subtasks()
+        self._files = PartFiles(self._sink, self._subtask, self._subtasks)
+        close_with_worker(self.close)
+
+    def close(self) -> None:
+        """Safe to call twice."""
+        if hasattr(self, "_files"):
+            self._files.close()
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Row]:
+        kind, _, content = value
+        if kind == Element.CHUNK:
+            batch = read_batch(content)
+            give_large_blocks_back(batch.num_rows, len(content))
+            self._files.write(batch)
+        elif kind == Element.END:
+            files = json.dumps(self._files.end()).encode()
+            yield Row(0, Row(Element.END.value, self._subtask, self._subtasks, files))
+        else:
+            act = {Element.START: "start", Element.CHECKPOINT: "checkpoint", Element.COMPLETE: "complete"}[kind]
+            getattr(self._files, act)(time_of(content))
+
+
+class _Publish(KeyedProcessFunction):  # type: ignore[misc]
+    """Publishes the files of all subtasks once the last of them has ended."""
+
+    def __init__(self, sink: FileSink) -> None:
+        self._sink = sink
+
+    def open(self, runtime_context: Any) -> None:
+        self._ended = runtime_context.get_map_state(MapStateDescriptor("akdl_files", Types.INT(), Types.STRING()))
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        _, subtask, subtasks, files = value
+        self._ended.put(subtask, bytes(files).decode())
+        ended = [json.loads(each) for each in self._ended.values()]
+        if len(ended) < subtasks:
+            return
+        if None not in ended and not self._sink.appends:
+            written = {name: size for each in ended for name, size in each.items()}
+            publish(self._sink, written)
+            rows = [size for size, _ in written.values()]
+            cells = [pa.array(list(written), pa.string()), pa.array(rows, pa.int64())]
+            yield from pieces(pa.record_batch(cells, list(_WRITTEN)))

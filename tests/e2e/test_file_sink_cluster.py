@@ -1,0 +1,82 @@
+"""Files that the Python workers of a cluster write, while workers and TaskManagers die."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+import signal
+import threading
+from collections.abc import Iterator
+
+import psutil
+import pyarrow.dataset as ds
+import pytest
+
+from operators import BatchOperator, ParquetSinkBatchOp, ParquetSinkStreamOp, StreamOperator, getMLEnv, resetEnv, useRemoteEnv
+from tests.support.flink_cluster import FlinkCluster, flink_cluster
+from tests.support.leftovers import wait_until
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+
+ROWS = 6000
+RESTARTS = {
+    "execution.checkpointing.interval": "500 ms", "restart-strategy.type": "fixed-delay",
+    "restart-strategy.fixed-delay.attempts": "60", "restart-strategy.fixed-delay.delay": "1 s",
+}  # fmt: skip
+
+
+@pytest.fixture
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkCluster]:
+    """Three TaskManagers with a slot each, of which jobs use two."""
+    options = {"heartbeat.interval": "1 s", "heartbeat.timeout": "6 s"}
+    with flink_cluster(tmp_path_factory.mktemp("cluster"), task_managers=3, slots=1, options=options) as started:
+        useRemoteEnv(started.host, started.rest_port, 2, RESTARTS)
+        yield started
+        resetEnv()
+
+
+def python_workers(cluster: FlinkCluster) -> list[psutil.Process]:
+    found = []
+    for pid in cluster.task_manager_pids:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found += [
+                child for child in psutil.Process(pid).children(recursive=True) if "beam_boot" in " ".join(child.cmdline())
+            ]
+    return found
+
+
+@pytest.mark.parametrize("mode", ["btenv", "stenv"])
+@pytest.mark.fault("hosts", "Python workers and TaskManagers that are killed while they write files lose and double no row")
+def test_killed_workers_lose_and_double_nothing(cluster: FlinkCluster, mode: str, tmp_path: pathlib.Path) -> None:
+    table_env = getattr(getMLEnv(), mode)
+    table_env.execute_sql(
+        f"CREATE TEMPORARY TABLE ids (id BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '400', 'number-of-rows' = '{ROWS}', "
+        f"'fields.id.kind' = 'sequence', 'fields.id.start' = '0', 'fields.id.end' = '{ROWS - 1}')"
+    )
+    out, errors = tmp_path / "out", []
+
+    def run() -> None:
+        try:
+            if mode == "btenv":
+                BatchOperator.fromTable(table_env.from_path("ids")).link(
+                    ParquetSinkBatchOp(filePath=f"{out}/", maxFileBytes=10_000)
+                )
+                BatchOperator.execute()
+            else:
+                StreamOperator.fromTable(table_env.from_path("ids")).link(ParquetSinkStreamOp(filePath=f"{out}/"))
+                StreamOperator.execute()
+        except Exception as error:
+            errors.append(error)
+
+    job = threading.Thread(target=run)
+    job.start()
+    wait_until(lambda: len(list(tmp_path.rglob("part-*"))) >= 2, "both subtasks write", 120)
+    seen = set(tmp_path.rglob("part-*"))
+    python_workers(cluster)[0].send_signal(signal.SIGKILL)
+    wait_until(lambda: len(set(tmp_path.rglob("part-*")) - seen) >= 2, "both subtasks write again", 120)
+    busy = python_workers(cluster)[0].parents()
+    next(each for each in busy if each.pid in cluster.task_manager_pids).kill()
+    job.join(300)
+    assert not job.is_alive() and errors == []
+    assert sorted(ds.dataset(out).to_table()["id"].to_pylist()) == list(range(ROWS))
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
