@@ -66,7 +66,7 @@ def plain_texts(cells: pa.Array) -> pa.Array:
     if pa.types.is_string(kind):
         return cells
     if pa.types.is_floating(kind):
-        return _float_texts(cells.cast(pa.float64()), 1e-4)
+        return _float_texts(cells.cast(pa.float64()), as_python=True)
     if pa.types.is_time(kind) and kind != pa.time32("s"):
         return _without_zeros(cells.cast(pa.time64("us")).cast(pa.string()))
     if pa.types.is_timestamp(kind) and kind.unit != "s":
@@ -91,7 +91,7 @@ def json_texts(cells: pa.Array) -> pa.Array:
         coded = [None if cell is None else f'"{base64.b64encode(cell).decode()}"' for cell in cells.to_pylist()]
         texts = pa.array(coded, pa.string())
     elif pa.types.is_floating(kind):
-        plain = _float_texts(cells, 0.0)
+        plain = _float_texts(cells, as_python=False)
         special = pc.invert(pc.is_finite(cells))
         texts = pc.if_else(special, pc.binary_join_element_wise('"', plain, '"', ""), plain)
     elif pa.types.is_temporal(kind):
@@ -120,16 +120,18 @@ def _nested(cells: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(opening, pc.binary_join(lists, ","), closing, "")
 
 
-def _float_texts(cells: pa.Array, smallest: float) -> pa.Array:
-    """Shortest texts of floats; above 1e9 and below `smallest` with exponents in Python's form."""
+def _float_texts(cells: pa.Array, as_python: bool) -> pa.Array:
+    """Shortest texts of floats; `as_python` in Python's choice and form of exponents, which Arrow shares for most numbers."""
     numbers = cells.fill_null(0).to_numpy(zero_copy_only=False)
     size = np.abs(numbers)
-    odd = ~(size < 1e9) | ((size < smallest) & (size != 0))
-    whole = np.trunc(numbers) == numbers
+    odd = ~np.isfinite(numbers)
+    if as_python:
+        odd |= ((size >= 1e10) & (size < 1e16)) | ((size > 1e-11) & (size < 1e-4))
+    whole = (np.trunc(numbers) == numbers) & (size < 1e10)  # without exponent and point
     texts = cells.cast(pa.string())
     if whole.any():
         texts = pc.if_else(pa.array(whole), pc.binary_join_element_wise(texts, ".0", ""), texts)
-    return _rewritten(texts, pa.array(odd & cells.is_valid().to_numpy(zero_copy_only=False)), cells, _float_text)
+    return _rewritten(texts, pa.array(odd), cells, _float_text)
 
 
 def _float_text(number: float) -> str:

@@ -38,7 +38,15 @@ def _float(draw: random.Random, form: str) -> float:
     odd = [0.0, -0.0, 1.0, 1e-5, 1e9, 1e10, 123456.0, 0.1, float("nan"), float("inf"), -float("inf"), 1e16, 1e15]
     bits = {"f": "I", "d": "Q"}[form]
     found = struct.unpack(form, struct.pack(bits, draw.getrandbits(8 * struct.calcsize(bits))))[0]
-    return draw.choice([found, draw.choice(odd), draw.uniform(-1e6, 1e6), round(draw.uniform(-1e5, 1e5), draw.randint(0, 5))])
+    return draw.choice(
+        [
+            found,
+            draw.choice(odd),
+            draw.uniform(-1e6, 1e6),
+            round(draw.uniform(-1e5, 1e5), draw.randint(0, 5)),
+            draw.randint(1, 9999) * 10.0 ** draw.randint(-20, 20),
+        ]
+    )
 
 
 def _decimal(draw: random.Random) -> decimal.Decimal:
