@@ -92,6 +92,12 @@ class _FilesSinkOp(_SinkOp):
         name, address, by = type(self).__name__, values["filePath"], tuple(values["partitionBy"])
         self._check_known("partitionBy", by, op.getColNames())
         rows, types, csv = self._rows(values, op)
+        for column in [types.field(each) for each in by]:
+            if pa.types.is_nested(column.type) or pa.types.is_binary(column.type) or len(by) == len(types):
+                raise ConfigurationError(
+                    f"{name}: partitionBy: {column.name!r} cannot name folders: expected columns of numbers, texts or times, "
+                    "and another one that is written"
+                )
         subtasks, table_env = values["numFiles"], environment_of(op.getOutputTable())
         if (subtasks or 1) > parallelism_of(table_env):
             most = parallelism_of(table_env)

@@ -87,7 +87,7 @@ def check_target(sink: FileSink, overwrite: bool) -> None:
     if found == pa.fs.FileType.NotFound or (found == pa.fs.FileType.Directory and not sink.is_single and not inside):
         return
     if (found == pa.fs.FileType.Directory) == sink.is_single:
-        kinds = ("a folder", "a file") if sink.is_single else ("a file", "a folder")
+        kinds = ("a folder", "a file, or of a folder with / at its end") if sink.is_single else ("a file", "a folder")
         raise ConfigurationError(f"{where}: {name} exists already and is {kinds[0]}; expected the path of {kinds[1]}")
     if not overwrite:
         raise ConfigurationError(f"{where}: {name} exists already; setOverwriteSink(True) replaces it")

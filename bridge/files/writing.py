@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from akdl.masking import shown
-from bridge.exceptions import BridgeError, ConfigurationError, RowError
+from bridge.exceptions import BridgeError, ConfigurationError
 from bridge.files.publishing import (
     CHECKPOINT_ENDS_FILE,
     Files,
@@ -85,7 +85,7 @@ class PartFiles:
         width = len(sink.types)
         for name, mark in zip(sink.instants, batch.columns[width:]):
             if pc.any(mark).as_py():
-                raise RowError(
+                raise ConfigurationError(
                     f"{sink.operator}: column {name!r} has a time in an hour that the session's time zone repeats, which would "
                     "be read as another instant: write EXTRACT(EPOCH FROM ...) instead"
                 )

@@ -12,7 +12,7 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
-from bridge.exceptions import BridgeError, ConfigurationError, RowError
+from bridge.exceptions import BridgeError, ConfigurationError
 from bridge.files.publishing import file_system, publish
 from bridge.files.writing import PartFiles
 from tests.bridge.files.attempts import IDS, files_of, found_ids, ids, listed, sink_of, table, written
@@ -142,5 +142,5 @@ def test_ambiguous_times_are_refused(tmp_path: pathlib.Path) -> None:
     files = PartFiles(sink, 0, 1)
     files.start(-1)
     batch = pa.record_batch([pa.array([0], pa.timestamp("s")), pa.array([True])], ["z", "akdl_twice_0"])
-    with pytest.raises(RowError, match="Sink: column 'z' has a time in an hour that the session's time zone repeats"):
+    with pytest.raises(ConfigurationError, match="Sink: column 'z' has a time in an hour that the session's time zone repeats"):
         files.write(batch)

@@ -203,6 +203,8 @@ def test_streams_that_cannot_be_written(env: Callable[..., Any], tmp_path: pathl
         StreamOperator.fromTable(table_env.sql_query("SELECT 1 AS a, PROCTIME() AS now")).link(one)
     with pytest.raises(ConfigurationError, match="'partitionBy' names 'idd'.*'id'"):
         endless.link(ParquetSinkStreamOp(filePath=f"{tmp_path}/a", partitionBy=["idd"]))
+    with pytest.raises(ConfigurationError, match="partitionBy: 'id' cannot name folders: expected columns of numbers"):
+        endless.link(ParquetSinkStreamOp(filePath=f"{tmp_path}/a", partitionBy=["id"]))
     with pytest.raises(ConfigurationError, match="ParquetSinkStreamOp: numFiles=2 needs as many slots; the parallelism is 1"):
         endless.link(ParquetSinkStreamOp(filePath=f"{tmp_path}/a", numFiles=2))
     table_env = env(1, **{"execution.checkpointing.interval": "1 s"}).stenv
