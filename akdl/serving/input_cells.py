@@ -45,6 +45,16 @@ class Converted(NamedTuple):
         return self.values[list(rows)]
 
 
+def stacked(parts: Sequence[Converted], tensor: TensorDescription) -> Converted:
+    """The values of one input, made of a number from each of several columns; a bad number, reported elsewhere, counts as 0."""
+    sizes, dtype = (tensor.shape or ())[1:], NUMBERS[tensor.dtype]
+    columns = [
+        np.array([0 if cell is None else cell for cell in part.values], dtype) if isinstance(part.values, list) else part.values
+        for part in parts
+    ]
+    return Converted(np.stack(columns, axis=1).reshape(-1, *sizes), {})
+
+
 class InputConverter:
     """Converts the cells of one column for one input.
 

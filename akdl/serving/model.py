@@ -5,13 +5,15 @@ outputs become columns (`output_cells`). A row that cannot be predicted is left 
 batch, the batch is halved until the bad rows are found.
 """
 
+import dataclasses
 import itertools
 from typing import Any, Collection, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from akdl.near_names import listed
-from akdl.serving.input_cells import Converted, InputConverter
+from akdl.serving.input_cells import Converted, InputConverter, stacked
+from akdl.serving.number_cells import NUMBERS
 from akdl.serving.output_cells import OutputColumn, OutputConverter
 from akdl.serving.prediction_errors import BadRow, RowsError, ServingError, SignatureError
 from akdl.serving.runners import Runner, row_errors
@@ -25,8 +27,10 @@ class ServedModel:
     """A loaded model. Thread-safe. Other arguments are as in `akdl.serving.row_predictor.RowPredictor`.
 
     Args:
-        inputs: Column to the signature's input that it feeds, or columns named like the inputs; by default all inputs.
-        outputs: The result columns; a plain name is an output returned as an array. By default all outputs.
+        inputs: Column to the signature's input that it feeds, or columns named like the inputs; by default all inputs. The only
+            input of a model needs no name: it takes the only column, or several columns of numbers, stacked in their order.
+        outputs: The result columns; a plain name is an output returned as an array. By default all outputs. A column without a
+            `key` shows the output of its name, or the only output of the model.
         utf8_columns: Columns of strings whose cells are bytes in UTF-8, which TensorFlow takes directly.
     """
 
@@ -81,11 +85,15 @@ class ServedModel:
         """Predict rows; return the result columns, with None in the cells of bad rows, and the bad rows' errors."""
         count = self._count(columns, rows)
         errors: Dict[int, str] = {}
-        values: Dict[str, Converted] = {}
+        parts_of: Dict[str, List[Converted]] = {}
         for converter in self._inputs:
-            converted = values[converter.key] = converter.convert(self._filled(converter.column, columns))
+            converted = converter.convert(self._filled(converter.column, columns))
+            parts_of.setdefault(converter.key, []).append(converted)
             for row, message in converted.errors.items():
                 errors.setdefault(row, message)
+        values = {
+            key: found[0] if len(found) == 1 else stacked(found, self.signature.inputs[0]) for key, found in parts_of.items()
+        }
         good = [row for row in range(count) if row not in errors] if errors else range(count)
         parts: List[_Predicted] = []
         for batch in self._batches(values, good):
@@ -133,6 +141,9 @@ class ServedModel:
         known = self.signature.inputs
         if inputs is None:
             inputs = [tensor.key for tensor in known]
+        if not isinstance(inputs, Mapping) and len(known) == 1 and inputs and known[0].key not in inputs:
+            tensor = known[0] if len(inputs) == 1 else self._part_of_only_input(inputs)
+            return [InputConverter(tensor, column, self._cells_hold_batches, column in utf8_columns) for column in inputs]
         pairs = list(inputs.items()) if isinstance(inputs, Mapping) else [(name, name) for name in inputs]
         keys = [key for _, key in pairs]
         tensors = [find_tensor(known, key, "input", self.signature) for key in keys]
@@ -147,20 +158,29 @@ class ServedModel:
             for (column, _), tensor in zip(pairs, tensors)
         ]
 
+    def _part_of_only_input(self, columns: Sequence[str]) -> TensorDescription:
+        tensor = self.signature.inputs[0]
+        sizes = tensor.shape or ()
+        is_open = any(size < 0 for size in sizes[1:])
+        if self._cells_hold_batches or is_open or tensor.dtype not in NUMBERS or np.prod(sizes[1:]) != len(columns):
+            raise SignatureError(
+                f"the model's only input {tensor} takes one column, or a column of numbers for each value of a row; "
+                f"selectedCols has {len(columns)} columns, and no column has the name of the input: {listed(columns)}"
+            )
+        return dataclasses.replace(tensor, shape=sizes[:1])
+
     def _output_converters(self, outputs: Optional[Iterable[Union[str, OutputColumn]]]) -> List[OutputConverter]:
         known = self.signature.outputs
         chosen = [tensor.key for tensor in known] if outputs is None else list(outputs)
-        columns = [OutputColumn(column, None) if isinstance(column, str) else column for column in chosen]
+        columns = [OutputColumn(column, None, column) if isinstance(column, str) else column for column in chosen]
         names = [column.name for column in columns]
         if not columns or len(set(names)) != len(names):
             raise SignatureError(f"expected output columns with different names, got {listed(names)}")
+        only = known[0].key if len(known) == len(columns) == 1 else None
+        keys = [column.key or only or column.name for column in columns]
         return [
-            OutputConverter(
-                column,
-                find_tensor(known, column.name if column.key is None else column.key, "output", self.signature),
-                self._cells_hold_batches,
-            )
-            for column in columns
+            OutputConverter(column, find_tensor(known, key, "output", self.signature), self._cells_hold_batches)
+            for column, key in zip(columns, keys)
         ]
 
     def _one_fixed_batch(self) -> Optional[int]:

@@ -120,12 +120,12 @@ class ModelServer:
     def _served(self, folder: str) -> ServedModel:
         serving = self._serving
         names = [column.name for column in serving.input_columns]
-        output_keys = list(serving.output_keys) or [column.name for column in serving.output_columns]
+        output_keys: Sequence[Optional[str]] = serving.output_keys or [None for _ in serving.output_columns]
         return ServedModel(
             folder,
             serving.tag or "serve",
             serving.signature or "serving_default",
-            dict(zip(names, list(serving.input_keys) or names)),
+            dict(zip(names, serving.input_keys)) if serving.input_keys else names,
             [OutputColumn(column.name, column.type, key) for column, key in zip(serving.output_columns, output_keys)],
             cells_hold_batches=serving.cells_hold_batches,
             batch_size=serving.batch_size or 256,

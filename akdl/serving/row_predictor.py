@@ -29,8 +29,10 @@ class RowPredictor:
         output_schema: Result columns, (name, SQL type) each, such as ("logits", "ARRAY<FLOAT>").
         selected_cols: Columns that feed the model; by default all.
         input_signature_defs: The signature's inputs that they feed, in the same order; by default inputs of the same names.
+            A model's only input needs no name: it takes one column, or columns of numbers, stacked in the order of
+            `selected_cols`.
         output_signature_defs: The signature's outputs for the result columns, in the same order; by default outputs of the
-            same names.
+            same names, or the model's only output for the only column.
         signature_def_key: Name of the signature.
         graph_def_tag: Tag of the graph.
         reserved_cols: Input columns to keep; by default all, where an output of the same name replaces one.
@@ -67,12 +69,13 @@ class RowPredictor:
         reserved = _known("reservedCols", reserved_cols, self._input_columns)
         if len(set(selected)) != len(selected):
             raise ServingError(f"selectedCols names a column twice: {listed(selected)}")
-        keys = _paired("inputSignatureDefs", input_signature_defs, selected, "selectedCols")
+        _check_paired("inputSignatureDefs", input_signature_defs, selected, "selectedCols")
         names = [name for name, _ in output_schema]
         doubled = in_both(reserved_cols, names)
         if doubled:
             raise ServingError(doubled)
-        output_keys = _paired("outputSignatureDefs", output_signature_defs, names, "outputSchemaStr")
+        _check_paired("outputSignatureDefs", output_signature_defs, names, "outputSchemaStr")
+        output_keys: Sequence[Optional[str]] = output_signature_defs or [None for _ in names]
         self._selected = [(name, self._input_columns.index(name)) for name in selected]
         self._result = result_columns(self._input_columns, reserved, names)
         self._folder = ModelFolder(model)
@@ -81,7 +84,7 @@ class RowPredictor:
                 self._folder.path,
                 graph_def_tag,
                 signature_def_key,
-                dict(zip(selected, keys)),
+                selected if input_signature_defs is None else dict(zip(selected, input_signature_defs)),
                 [OutputColumn(name, type_, key) for (name, type_), key in zip(output_schema, output_keys)],
                 cells_hold_batches=cells_hold_batches,
                 batch_size=infer_batch_size,
@@ -187,10 +190,9 @@ def _known(parameter: str, names: Optional[Sequence[str]], columns: Sequence[str
     return list(columns if names is None else names)
 
 
-def _paired(parameter: str, keys: Optional[Sequence[str]], names: Sequence[str], other: str) -> List[str]:
+def _check_paired(parameter: str, keys: Optional[Sequence[str]], names: Sequence[str], other: str) -> None:
     if keys is not None and len(keys) != len(names):
         raise ServingError(f"{parameter} has {len(keys)} names, {other} has {len(names)}; both need the same number")
-    return list(names if keys is None else keys)
 
 
 def _plain(value: object) -> Any:

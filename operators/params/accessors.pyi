@@ -978,16 +978,16 @@ class TrainerParams(WithParams):
         """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def setOutputSignatureDefs(self, value: Sequence[str]) -> Self:
-        """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names if unset. (default None)"""
+        """The signature's outputs that the columns of outputSchemaStr show, in their order; if unset, the outputs of the same names, or the only output. (default None)"""
 
     def getOutputSignatureDefs(self) -> list[str] | None:
-        """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names if unset. (default None)"""
+        """The signature's outputs that the columns of outputSchemaStr show, in their order; if unset, the outputs of the same names, or the only output. (default None)"""
 
     def setInputSignatureDefs(self, value: Sequence[str]) -> Self:
-        """The signature's inputs that selectedCols feed, in their order; the inputs of the same names if unset. (default None)"""
+        """The signature's inputs that selectedCols feed, in their order; if unset, the inputs of the same names, or the only input, in which several columns of numbers are stacked. (default None)"""
 
     def getInputSignatureDefs(self) -> list[str] | None:
-        """The signature's inputs that selectedCols feed, in their order; the inputs of the same names if unset. (default None)"""
+        """The signature's inputs that selectedCols feed, in their order; if unset, the inputs of the same names, or the only input, in which several columns of numbers are stacked. (default None)"""
 
     def setSignatureDefKey(self, value: str) -> Self:
         """Name of the signature. (default 'serving_default')"""
@@ -1131,10 +1131,10 @@ class PredictParams(WithParams):
         """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def setOutputSignatureDefs(self, value: Sequence[str]) -> Self:
-        """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names if unset. (default None)"""
+        """The signature's outputs that the columns of outputSchemaStr show, in their order; if unset, the outputs of the same names, or the only output. (default None)"""
 
     def getOutputSignatureDefs(self) -> list[str] | None:
-        """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names if unset. (default None)"""
+        """The signature's outputs that the columns of outputSchemaStr show, in their order; if unset, the outputs of the same names, or the only output. (default None)"""
 
     def setSelectedCols(self, value: Sequence[str]) -> Self:
         """Columns that feed the model; all if unset. (default None)"""
@@ -1149,10 +1149,10 @@ class PredictParams(WithParams):
         """Columns that feed the model; all if unset. (default None)"""
 
     def setInputSignatureDefs(self, value: Sequence[str]) -> Self:
-        """The signature's inputs that selectedCols feed, in their order; the inputs of the same names if unset. (default None)"""
+        """The signature's inputs that selectedCols feed, in their order; if unset, the inputs of the same names, or the only input, in which several columns of numbers are stacked. (default None)"""
 
     def getInputSignatureDefs(self) -> list[str] | None:
-        """The signature's inputs that selectedCols feed, in their order; the inputs of the same names if unset. (default None)"""
+        """The signature's inputs that selectedCols feed, in their order; if unset, the inputs of the same names, or the only input, in which several columns of numbers are stacked. (default None)"""
 
     def setSignatureDefKey(self, value: str) -> Self:
         """Name of the signature. (default 'serving_default')"""
@@ -1303,10 +1303,10 @@ class SavedModelPredictParams(WithParams):
         """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def setOutputSignatureDefs(self, value: Sequence[str]) -> Self:
-        """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names if unset. (default None)"""
+        """The signature's outputs that the columns of outputSchemaStr show, in their order; if unset, the outputs of the same names, or the only output. (default None)"""
 
     def getOutputSignatureDefs(self) -> list[str] | None:
-        """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names if unset. (default None)"""
+        """The signature's outputs that the columns of outputSchemaStr show, in their order; if unset, the outputs of the same names, or the only output. (default None)"""
 
     def setSelectedCols(self, value: Sequence[str]) -> Self:
         """Columns that feed the model; all if unset. (default None)"""
@@ -1321,10 +1321,10 @@ class SavedModelPredictParams(WithParams):
         """Columns that feed the model; all if unset. (default None)"""
 
     def setInputSignatureDefs(self, value: Sequence[str]) -> Self:
-        """The signature's inputs that selectedCols feed, in their order; the inputs of the same names if unset. (default None)"""
+        """The signature's inputs that selectedCols feed, in their order; if unset, the inputs of the same names, or the only input, in which several columns of numbers are stacked. (default None)"""
 
     def getInputSignatureDefs(self) -> list[str] | None:
-        """The signature's inputs that selectedCols feed, in their order; the inputs of the same names if unset. (default None)"""
+        """The signature's inputs that selectedCols feed, in their order; if unset, the inputs of the same names, or the only input, in which several columns of numbers are stacked. (default None)"""
 
     def setSignatureDefKey(self, value: str) -> Self:
         """Name of the signature. (default 'serving_default')"""
@@ -1474,10 +1474,10 @@ class PredictStreamParams(WithParams):
         """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def setOutputSignatureDefs(self, value: Sequence[str]) -> Self:
-        """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names if unset. (default None)"""
+        """The signature's outputs that the columns of outputSchemaStr show, in their order; if unset, the outputs of the same names, or the only output. (default None)"""
 
     def getOutputSignatureDefs(self) -> list[str] | None:
-        """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names if unset. (default None)"""
+        """The signature's outputs that the columns of outputSchemaStr show, in their order; if unset, the outputs of the same names, or the only output. (default None)"""
 
     def setSelectedCols(self, value: Sequence[str]) -> Self:
         """Columns that feed the model; all if unset. (default None)"""
@@ -1492,10 +1492,10 @@ class PredictStreamParams(WithParams):
         """Columns that feed the model; all if unset. (default None)"""
 
     def setInputSignatureDefs(self, value: Sequence[str]) -> Self:
-        """The signature's inputs that selectedCols feed, in their order; the inputs of the same names if unset. (default None)"""
+        """The signature's inputs that selectedCols feed, in their order; if unset, the inputs of the same names, or the only input, in which several columns of numbers are stacked. (default None)"""
 
     def getInputSignatureDefs(self) -> list[str] | None:
-        """The signature's inputs that selectedCols feed, in their order; the inputs of the same names if unset. (default None)"""
+        """The signature's inputs that selectedCols feed, in their order; if unset, the inputs of the same names, or the only input, in which several columns of numbers are stacked. (default None)"""
 
     def setSignatureDefKey(self, value: str) -> Self:
         """Name of the signature. (default 'serving_default')"""
@@ -1687,10 +1687,10 @@ class SavedModelPredictStreamParams(WithParams):
         """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def setOutputSignatureDefs(self, value: Sequence[str]) -> Self:
-        """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names if unset. (default None)"""
+        """The signature's outputs that the columns of outputSchemaStr show, in their order; if unset, the outputs of the same names, or the only output. (default None)"""
 
     def getOutputSignatureDefs(self) -> list[str] | None:
-        """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names if unset. (default None)"""
+        """The signature's outputs that the columns of outputSchemaStr show, in their order; if unset, the outputs of the same names, or the only output. (default None)"""
 
     def setSelectedCols(self, value: Sequence[str]) -> Self:
         """Columns that feed the model; all if unset. (default None)"""
@@ -1705,10 +1705,10 @@ class SavedModelPredictStreamParams(WithParams):
         """Columns that feed the model; all if unset. (default None)"""
 
     def setInputSignatureDefs(self, value: Sequence[str]) -> Self:
-        """The signature's inputs that selectedCols feed, in their order; the inputs of the same names if unset. (default None)"""
+        """The signature's inputs that selectedCols feed, in their order; if unset, the inputs of the same names, or the only input, in which several columns of numbers are stacked. (default None)"""
 
     def getInputSignatureDefs(self) -> list[str] | None:
-        """The signature's inputs that selectedCols feed, in their order; the inputs of the same names if unset. (default None)"""
+        """The signature's inputs that selectedCols feed, in their order; if unset, the inputs of the same names, or the only input, in which several columns of numbers are stacked. (default None)"""
 
     def setSignatureDefKey(self, value: str) -> Self:
         """Name of the signature. (default 'serving_default')"""

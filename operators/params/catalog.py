@@ -140,12 +140,14 @@ EXACT_DOUBLES = Param("exactDoubles", "bool", "Send DOUBLE columns as 8 bytes in
 MODEL_SCHEMA_STR = replace(OUTPUT_SCHEMA_STR, doc='Columns that show the outputs of the model: "name type, name type".')
 OUTPUT_SIGNATURE_DEFS = Param(
     "outputSignatureDefs", "Sequence[str]",
-    "The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names if unset.",
+    "The signature's outputs that the columns of outputSchemaStr show, in their order; if unset, the outputs of the same "
+    "names, or the only output.",
     names, None,
 )  # fmt: skip
 INPUT_SIGNATURE_DEFS = Param(
     "inputSignatureDefs", "Sequence[str]",
-    "The signature's inputs that selectedCols feed, in their order; the inputs of the same names if unset.", names, None,
+    "The signature's inputs that selectedCols feed, in their order; if unset, the inputs of the same names, or the only input, "
+    "in which several columns of numbers are stacked.", names, None,
 )  # fmt: skip
 FED_COLS = replace(SELECTED_COLS, doc="Columns that feed the model; all if unset.")
 INFER_SELECTED_COLS = Param("inferSelectedCols", "Sequence[str]", "Columns to predict with; all if unset.", names, None)

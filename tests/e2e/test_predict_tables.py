@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from operators import StreamOperator, TFSavedModelPredictStreamOp, getMLEnv, useLocalEnv
+from operators import (
+    MemSourceStreamOp,
+    StreamOperator,
+    TFSavedModelPredictor,
+    TFSavedModelPredictStreamOp,
+    getMLEnv,
+    useLocalEnv,
+)
 from tests.akdl.serving import models
 from tests.e2e.streams import counting
 
@@ -44,6 +51,21 @@ def test_a_result_with_updates_can_be_aggregated_on() -> None:
     result = predicted(table_env.sql_query(f"SELECT g, n, {X.format('n')} FROM {counts}"), reservedCols=["g"])
     with table_env.sql_query(f"SELECT SUM(p), COUNT(*) FROM {result}").execute().collect() as rows:
         assert tuple(list(rows)[-1]) == (200.0, 7)
+
+
+def test_a_table_and_a_local_predictor_agree_on_a_model_without_names() -> None:
+    params: dict[str, Any] = {
+        "modelPath": models.identity("float32", (None, 2)), "outputSchemaStr": "y ARRAY<FLOAT>", "selectedCols": ["v", "u"],
+        "defaults": {"u": 0.5}, "reservedCols": ["id"],
+    }  # fmt: skip
+    rows = [(1, 1.5, 2), (2, None, 3), (3, 4.5, 5)]
+    schema = "id BIGINT, u FLOAT, v INT"
+    table = MemSourceStreamOp(rows, schema).getOutputTable()
+    with predicted(table, **params).execute().collect() as found:
+        of_table = [(row[0], list(row[1])) for row in found]
+    with TFSavedModelPredictor(**params).collectLocalPredictor(schema) as predictor:
+        of_program = predictor.map_batch(rows)
+    assert of_table == of_program == [(1, [2.0, 1.5]), (2, [3.0, 0.5]), (3, [5.0, 4.5])]
 
 
 def test_event_time_and_watermarks_go_through() -> None:

@@ -77,6 +77,16 @@ def test_a_row_may_be_an_array(tmp_path: pathlib.Path) -> None:
 
 
 @needs_tf
+def test_a_model_without_names_takes_columns_in_the_order_of_selected_cols() -> None:
+    stage = TFSavedModelPredictor(
+        modelPath=models.identity("float32", (None, 2)), outputSchemaStr="y ARRAY<FLOAT>", selectedCols=["v", "u"],
+        defaults={"u": 0.5}, reservedCols=["id"],
+    )  # fmt: skip
+    with stage.collectLocalPredictor("u FLOAT, v INT, id STRING") as predictor:
+        assert predictor.map_batch([(1.5, 2, "a"), (None, 3, "b")]) == [("a", [2.0, 1.5]), ("b", [3.0, 0.5])]
+
+
+@needs_tf
 def test_neither_flink_nor_java_is_loaded(saved: str) -> None:
     code = (
         "import json, sys\n"

@@ -105,13 +105,14 @@ def module() -> str:
 
 @functools.lru_cache(None)
 def scaled(factor: float, width: int = 3, output: str = "p") -> str:
-    """Sums the `width` numbers of x and multiplies with `factor`; k is there, and does nothing."""
+    """Sums the `width` numbers of x and multiplies with `factor`; k does nothing. Another `output` than p is not the only one."""
     import tensorflow as tf
 
     made = tf.Module()
     made.factor = tf.Variable(factor)
     specs = [tf.TensorSpec([None, width], tf.float32, "x"), tf.TensorSpec([None], tf.int64, "k")]
-    made.f = tf.function(lambda x, k: {output: tf.reduce_sum(x, 1) * made.factor}, specs)
+    more = {} if output == "p" else {"more": tf.constant(0.0)}
+    made.f = tf.function(lambda x, k: {output: tf.reduce_sum(x, 1) * made.factor, **more}, specs)
     name = target(f"scaled-{factor}-{width}-{output}")
     tf.saved_model.save(made, name, {"serving_default": made.f.get_concrete_function()})
     return name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import threading
 from typing import Any
 
@@ -9,8 +10,9 @@ import numpy as np
 import pytest
 
 from akdl.serving.model import ServedModel
+from akdl.serving.number_cells import NUMBERS
 from akdl.serving.output_cells import OutputColumn
-from akdl.serving.prediction_errors import ServingError
+from akdl.serving.prediction_errors import ServingError, SignatureError
 from tests.akdl.serving import models
 from tests.akdl.serving.models import expected
 
@@ -84,6 +86,45 @@ def test_defaults_stand_for_nulls() -> None:
         ServedModel(models.module(), defaults={"z": 1})
     with pytest.raises(ServingError, match=r"defaults: input 'k' .* from column 'k': expected int64 numbers"):
         ServedModel(models.module(), defaults={"k": "a lot"})
+
+
+def test_only_tensors_need_no_names() -> None:
+    one = ServedModel(models.identity("float64", (None,)), inputs=["n"], outputs=[OutputColumn("y", "DOUBLE")])
+    assert one.predict({"n": [1, 2.5]})["y"].tolist() == [1.0, 2.5]
+    assert {name: tensor.key for name, tensor in {**one.inputs, **one.outputs}.items()} == {"n": "a", "y": "b"}
+    with pytest.raises(ServingError, match="no output 'y'; its signature is .*outputs: 'b' float64"):
+        ServedModel(models.identity("float64", (None,)), outputs=["y"])
+
+
+@pytest.mark.parametrize(("dtype", "shape"), [("float32", (3,)), ("bfloat16", (3,)), ("int8", (1, 3))])
+def test_columns_of_numbers_are_stacked_for_the_only_input(dtype: str, shape: tuple[int, ...]) -> None:
+    model = ServedModel(
+        models.identity(dtype, (None, *shape)), inputs=["w", "u", "v"], outputs=[OutputColumn("y", "ARRAY<DOUBLE>")],
+        defaults={"v": 9}, batch_size=2,
+    )  # fmt: skip
+    columns = {"u": np.array([1, 2, 3], "i8"), "v": [1.0, None, decimal.Decimal(3)], "w": np.array([7, 8, 9], "f8")}
+    assert [list(cell) for cell in model.predict(columns)["y"]] == [[7, 1, 1], [8, 2, 9], [9, 3, 3]]
+    result, bad = model.predict_collecting({**columns, "u": [None, 4, "nothing"]})
+    assert [None if cell is None else list(cell) for cell in result["y"]] == [None, [8, 4, 9], None]
+    assert [(row, message.split(": ")[1][:40]) for row, message in bad] == [
+        (0, "expected a value, got null"), (2, f"expected {np.dtype(NUMBERS[dtype])} numbers, got the string 'nothing'"[:40]),
+    ]  # fmt: skip
+    assert all(f"input 'a' ({dtype} []) from column 'u'" in message for _, message in bad)
+    assert [len(cells) for cells in model.predict({"u": [], "v": [], "w": []}).values()] == [0]
+
+
+@pytest.mark.fault("data", "Columns that do not fit the only input of a model are refused with both widths")
+@pytest.mark.parametrize(
+    ("dtype", "shape", "columns"),
+    [("float32", (None, 3), ["u", "v"]), ("string", (None, 2), ["u", "v"]), ("float32", (None, None, None), ["u", "v"])],
+)
+def test_columns_that_do_not_fit_the_only_input(dtype: str, shape: tuple[int | None, ...], columns: list[str]) -> None:
+    with pytest.raises(
+        SignatureError, match=rf"only input 'a' {dtype} \[.*\] takes one column, or .* has 2 columns, .*'u', 'v'"
+    ):
+        ServedModel(models.identity(dtype, shape), inputs=columns)
+    with pytest.raises(SignatureError, match="has no input 'u'"):
+        ServedModel(models.identity("float32", (None, 2)), inputs=["a", "u"])
 
 
 def test_bad_rows_only_nulls() -> None:
