@@ -102,6 +102,14 @@ def chunks_of(
     return _to_arrow(rows, row_type, gathering, references, ELEMENT, uid), updates
 
 
+def upsert_keys(table_env: StreamTableEnvironment, table: Table) -> list[list[str]]:
+    """The keys, of columns without nulls, by which the updates of a table replace each other."""
+    rel = table_env._j_tenv.getPlanner().createRelBuilder().queryOperation(table._j_table.getQueryOperation()).build()
+    types = column_types(table)
+    keys = [[types[place] for place in key.toArray()] for key in rel.getCluster().getMetadataQuery().getUpsertKeys(rel) or ()]
+    return [[name for name, _ in key] for key in keys if key and not any(type_.isNullable() for _, type_ in key)]
+
+
 def table_of(
     table_env: StreamTableEnvironment,
     chunks: DataStream,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from pyflink.table import Schema as FlinkSchema
 from pyflink.table import StreamTableEnvironment, Table
@@ -44,9 +44,14 @@ def with_plain_times(
     return table_env.sql_query(f"SELECT {', '.join(cells)} FROM {view}")
 
 
-def event_time(watermark: tuple[str, str] | None) -> FlinkSchema | None:
-    """Schema that declares an event time, from the column and the SQL expression of its watermark."""
-    return None if watermark is None else FlinkSchema.new_builder().watermark(*watermark).build()
+def event_time(watermark: tuple[str, str] | None, key: Sequence[str] = ()) -> FlinkSchema | None:
+    """Schema that declares an event time, from the column and the SQL expression of its watermark, and a primary key."""
+    builder = FlinkSchema.new_builder()
+    if watermark is not None:
+        builder.watermark(*watermark)
+    if key:
+        builder.primary_key(*key)
+    return builder.build() if watermark is not None or key else None
 
 
 def with_event_time(table_env: StreamTableEnvironment, table: Table, watermark: tuple[str, str] | None) -> Table:

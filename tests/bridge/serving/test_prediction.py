@@ -71,3 +71,22 @@ def test_updates_stay_updates(table_env: Any) -> None:
     table_env.to_changelog_stream(predicted(table_env, (("id", False), ("y", True)), counted))
     with pytest.raises(Exception, match="(?s)doesn't support consuming update"):
         table_env.to_data_stream(predicted(table_env, (("id", False), ("y", True)), counted))
+
+
+def test_the_key_of_updates_is_kept(table_env: Any) -> None:
+    """Else Flink refuses to write them into a table with that primary key."""
+    counted = "SELECT CAST(COUNT(*) AS FLOAT) AS x, id, MAX(t) AS t FROM events GROUP BY id"
+
+    def key(result: tuple[tuple[str, bool], ...], sql: str = counted) -> list[str]:
+        found = predicted(table_env, result, sql)._j_table.getResolvedSchema().getPrimaryKey()
+        return list(found.get().getColumns()) if found.isPresent() else []
+
+    assert key((("id", False), ("y", True))) == ["id"] and key((("y", True),)) == []
+    assert (
+        key((("t", False), ("y", True)), "SELECT CAST(COUNT(*) AS FLOAT) AS x, t FROM events GROUP BY t") == []
+    )  # null may be one
+    table_env.execute_sql(
+        "CREATE TEMPORARY TABLE latest (id BIGINT, y ARRAY<FLOAT>, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector' = 'blackhole')"
+    )
+    table_env.create_temporary_view("counted", predicted(table_env, (("id", False), ("y", True)), counted))
+    assert "latest" in table_env.explain_sql("INSERT INTO latest SELECT id, y FROM counted")
