@@ -139,6 +139,15 @@ def _forgets_scripts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
             _kept.add(name)
 
 
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A broker of Kafka, which the tests of a process share."""
+    from tests.support.kafka import broker_in
+
+    with broker_in(tmp_path_factory.mktemp("kafka")) as broker:
+        yield broker
+
+
 @pytest.fixture(autouse=True)
 def _leaves_nothing_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     if any(request.node.get_closest_marker(name) for name in ("process", "flink", "cluster")):
