@@ -83,6 +83,8 @@ DEVELOPMENT = [
     "pexpect",
     "crc32c>=2.4",  # what our checksums are compared with
     "dockerfile-parse",
+    "duckdb>=1.1",  # libraries that tests and docs exchange tables with
+    "polars>=1.10",
     "grpcio-tools==1.59.5",  # see scripts/build_proto.py before moving this
     "import-linter>=2",
     "ipykernel",  # the kernel of the notebook among the examples

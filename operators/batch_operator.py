@@ -133,6 +133,30 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
         BatchOperator._has_run = True
         return self
 
+    def collectToArrow(self) -> pa.Table:
+        """Run the job and return its rows as an Arrow table. Deferred results are computed by the same job.
+
+        Instants have the session's time zone. `polars.DataFrame(op)`, `pyarrow.table(op)` and other functions that take a
+        stream of Arrow call this method.
+
+        Example:
+            table = data.collectToArrow()
+        """
+        from operators.flink.collect import arrow_of, still_there
+        from operators.flink.joint_job import collect
+
+        if BatchOperator._deferred:
+            tables: list[pa.Table] = []
+            self._defer(_TableReceiver(self.getOutputTable(), tables.append))
+            BatchOperator.execute()
+            BatchOperator._has_run = True
+            return tables[0]
+        table = self.getOutputTable()
+        return arrow_of(table, still_there(*self._run(lambda: collect(table, self._job_name()))))
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.collectToArrow().__arrow_c_stream__(requested_schema)
+
     def collectToDataframe(self) -> pd.DataFrame:
         """Run the job and return its rows. Deferred results are computed by the same job.
 
@@ -141,21 +165,21 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
         lists if some array contains a null. Instants have the session's time zone; a column with an instant before 1678 is in
         UTC, since pandas cannot represent it in other zones.
         """
-        from operators.flink.collect import frame_of, still_there
-        from operators.flink.joint_job import collect
+        from operators.flink.collect import frame_of
 
-        if BatchOperator._deferred:
-            frames: list[pd.DataFrame] = []
-            self.lazyCollectToDataframe(frames.append)
-            BatchOperator.execute()
-            BatchOperator._has_run = True
-            return frames[0]
-        table = self.getOutputTable()
-        return frame_of(table, still_there(*self._run(lambda: collect(table, self._job_name()))))
+        return frame_of(self.collectToArrow())
 
     def lazyCollectToDataframe(self, *callbacks: Callable[[pd.DataFrame], Any]) -> BatchOperator:
         """Call functions with the rows when the next job runs, see `collectToDataframe`."""
-        self._defer(_FrameReceiver(self.getOutputTable(), callbacks))
+
+        def call(table: pa.Table) -> None:
+            from operators.flink.collect import frame_of
+
+            frame = frame_of(table)
+            for callback in callbacks:
+                callback(frame)
+
+        self._defer(_TableReceiver(self.getOutputTable(), call))
         return self
 
     def collectStatistics(self) -> pd.DataFrame:
@@ -243,21 +267,19 @@ def _run_deferred(deferred: Sequence[Deferred], name: str | None) -> None:
         receiver.finish()
 
 
-class _FrameReceiver:
-    def __init__(self, table: Table, callbacks: Sequence[Callable[[pd.DataFrame], Any]]) -> None:
+class _TableReceiver:
+    def __init__(self, table: Table, callback: Callable[[pa.Table], object]) -> None:
         self._table = table
-        self._callbacks = callbacks
+        self._callback = callback
         self._batches: list[pa.RecordBatch] = []
 
     def take(self, batch: pa.RecordBatch) -> None:
         self._batches.append(batch)
 
     def finish(self) -> None:
-        from operators.flink.collect import frame_of
+        from operators.flink.collect import arrow_of
 
-        frame = frame_of(self._table, self._batches)
-        for callback in self._callbacks:
-            callback(frame)
+        self._callback(arrow_of(self._table, self._batches))
 
     def abandon(self) -> None:
         self._batches.clear()

@@ -12,9 +12,9 @@ from bridge.schema import Schema
 _END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
-def read_batch(data: bytes) -> pa.RecordBatch:
+def read_batch(data: bytes | pa.Buffer) -> pa.RecordBatch:
     """Batch of a stream; its arrays are views of `data`."""
-    return pa.ipc.open_stream(pa.py_buffer(data)).read_next_batch()
+    return pa.ipc.open_stream(data).read_next_batch()
 
 
 def write_batch(batch: pa.RecordBatch) -> bytes:

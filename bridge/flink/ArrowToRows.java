@@ -34,14 +34,17 @@ import org.apache.flink.table.types.logical.RowType;
 import org.apache.flink.types.Row;
 import org.apache.flink.types.RowKind;
 import java.io.ByteArrayInputStream;
+import java.io.File;
+import java.io.FileInputStream;
 import java.io.InputStream;
 import java.io.SequenceInputStream;
 import java.nio.ByteBuffer;
+import java.nio.channels.Channels;
 import java.util.List;
 import java.util.Vector;
 
 /**
- * Turns ROW(kind, row kinds, Arrow), see RowsToArrow and elements.py, or Arrow alone, into rows.
+ * Turns ROW(kind, row kinds, Arrow), see RowsToArrow and elements.py, Arrow alone, or numbers of files in `folder`, into rows.
  *
  * <p>A large chunk arrives in pieces: all but the last have the kind PIECE. With `takesWatermarks`, watermarks arrive as
  * elements, and Flink's own are dropped, since rows may follow them: the last one leaves behind all rows.
@@ -53,6 +56,7 @@ public class ArrowToRows extends TableStreamOperator implements OneInputStreamOp
 
   private final RowType type;
   private final boolean takesWatermarks;
+  private final String folder;
   private BufferAllocator allocator;
   private StreamRecord out;
   private Counter rowsIn;
@@ -65,6 +69,7 @@ public class ArrowToRows extends TableStreamOperator implements OneInputStreamOp
       throws Exception {
     type = (RowType) references[0];
     takesWatermarks = ((Boolean) references[1]).booleanValue();
+    folder = (String) references[2];
     setup(task, config, output);
     setProcessingTimeService(service);
   }
@@ -81,11 +86,13 @@ public class ArrowToRows extends TableStreamOperator implements OneInputStreamOp
   }
 
   public void processElement(StreamRecord element) throws Exception {
-    if (!(element.getValue() instanceof Row)) { // rows of the program itself
-      emit((byte[]) element.getValue(), null, false);
+    Object value = element.getValue();
+    if (!(value instanceof Row)) { // rows of the program itself
+      boolean isFile = value instanceof Long;
+      emit(isFile ? new FileInputStream(new File(folder, value.toString())) : new ByteArrayInputStream((byte[]) value), null);
       return;
     }
-    Row chunk = (Row) element.getValue();
+    Row chunk = (Row) value;
     int kind = ((Integer) chunk.getField(0)).intValue();
     byte[] kinds = (byte[]) chunk.getField(1);
     byte[] arrow = (byte[]) chunk.getField(2);
@@ -93,22 +100,21 @@ public class ArrowToRows extends TableStreamOperator implements OneInputStreamOp
       setTime(ByteBuffer.wrap(arrow).getLong(), kind == IDLE);
       return;
     }
-    emit(arrow, kinds, kind == PIECE);
-  }
-
-  private void emit(byte[] arrow, byte[] kinds, boolean isPiece) throws Exception {
-    bytesIn.inc(arrow.length);
-    if (isPiece) {
-      pieces.add(new ByteArrayInputStream(arrow));
+    InputStream bytes = new ByteArrayInputStream(arrow);
+    if (kind == PIECE) {
+      pieces.add(bytes);
       return;
     }
-    InputStream bytes = new ByteArrayInputStream(arrow);
     if (!pieces.isEmpty()) {
       pieces.add(bytes);
       bytes = new SequenceInputStream(pieces.elements());
       pieces = new Vector();
     }
-    ArrowStreamReader stream = new ArrowStreamReader(bytes, allocator);
+    emit(bytes, kinds);
+  }
+
+  private void emit(InputStream bytes, byte[] kinds) throws Exception {
+    ArrowStreamReader stream = new ArrowStreamReader(Channels.newChannel(bytes), allocator); // the channel of a file copies less
     try {
       ArrowReader reader = new ArrowReader(columns(stream.getVectorSchemaRoot().getFieldVectors()));
       while (stream.loadNextBatch()) {
@@ -123,6 +129,7 @@ public class ArrowToRows extends TableStreamOperator implements OneInputStreamOp
         }
       }
     } finally {
+      bytesIn.inc(stream.bytesRead());
       stream.close();
     }
   }

@@ -33,10 +33,15 @@ import org.apache.flink.table.types.logical.RowType;
 import org.apache.flink.table.types.logical.TimestampType;
 import org.apache.flink.types.Row;
 import java.io.ByteArrayOutputStream;
+import java.io.File;
+import java.io.FileOutputStream;
 import java.nio.ByteBuffer;
+import java.nio.channels.Channels;
+import java.nio.channels.WritableByteChannel;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.UUID;
 
 /**
  * Gathers rows to chunks: Arrow streams of one batch each.
@@ -45,6 +50,9 @@ import java.util.List;
  * keys it leaves as (key, ROW(CHUNK, input, rows, Arrow)), for the subtask that owns the key: rows are dealt one by one, or chunk
  * by chunk. Without keys it leaves as ROW(CHUNK, row kinds, Arrow), where the row kinds are null if all rows are new. See
  * elements.py.
+ *
+ * <p>With a `folder` the Arrow stays in a file there, and the name of the file leaves in its place. The reader removes the file;
+ * a subtask waits while its reader is more than a few files behind.
  *
  * <p>Each of `members`, which are keys too, gets (key, ROW(START, its index, 0, no bytes)) whenever the task starts, also from a
  * checkpoint, so that functions need neither a state nor a timer to notice. With `sendsWatermarks` each of them gets watermarks
@@ -67,6 +75,7 @@ public class RowsToArrow extends TableStreamOperator
   private static final Integer END = Integer.valueOf(9);
   private static final Integer NONE = Integer.valueOf(0);
   private static final byte[] NOTHING = new byte[0];
+  private static final int MOST_FILES = 8; // of a subtask, that wait for the reader
   private static final long MOST_MILLIS = Long.MAX_VALUE / 1000000L; // that nanoseconds in 64 bits reach, from 1677 to 2262
 
   private final RowType type;
@@ -74,6 +83,9 @@ public class RowsToArrow extends TableStreamOperator
   private final long[] members;
   private final boolean sendsWatermarks;
   private final boolean sendsMarks;
+  private final String folder;
+  private final String attempt = UUID.randomUUID().toString(); // a reader does not find the files of an earlier one
+  private final ByteArrayOutputStream bytes = new ByteArrayOutputStream(1 << 16);
   private final int dealing;
   private final int input;
   private final int mostRows;
@@ -82,6 +94,7 @@ public class RowsToArrow extends TableStreamOperator
   private BufferAllocator allocator;
   private Chunk[] chunks;
   private int next = 0;
+  private int files = 0;
   private boolean timerIsSet = false;
   private boolean hasSentStart;
   private boolean hasEnded = false;
@@ -106,6 +119,7 @@ public class RowsToArrow extends TableStreamOperator
     members = (long[]) references[7];
     sendsWatermarks = ((Boolean) references[8]).booleanValue();
     sendsMarks = ((Boolean) references[9]).booleanValue();
+    folder = (String) references[10];
     setup(task, config, output);
     setProcessingTimeService(service);
   }
@@ -258,9 +272,8 @@ public class RowsToArrow extends TableStreamOperator
     }
     int rows = chunk.rows;
     byte[] kinds = chunk.takeKinds();
-    byte[] arrow = chunk.take(mostBytes);
+    byte[] arrow = folder == null ? inMemory(chunk) : inFile(chunk);
     rowsOut.inc(rows);
-    bytesOut.inc(arrow.length);
     if (keys == null) {
       emit(Row.of(new Object[] {CHUNK, kinds, arrow}));
       return;
@@ -268,6 +281,29 @@ public class RowsToArrow extends TableStreamOperator
     Row value = Row.of(new Object[] {CHUNK, Integer.valueOf(input), Integer.valueOf(rows), arrow});
     int owner = dealing == BY_ROW ? place : turn();
     emit(Row.of(new Object[] {Long.valueOf(keys[owner]), value}));
+  }
+
+  private byte[] inMemory(Chunk chunk) throws Exception {
+    bytesOut.inc(chunk.take(Channels.newChannel(bytes), mostBytes));
+    byte[] arrow = bytes.toByteArray();
+    bytes.reset();
+    return arrow;
+  }
+
+  /** Write a chunk into a file, and return its name. */
+  private byte[] inFile(Chunk chunk) throws Exception {
+    File early = new File(folder, attempt + "." + (files - MOST_FILES));
+    while (early.exists()) {
+      Thread.sleep(1);
+    }
+    String name = attempt + "." + files++;
+    FileOutputStream file = new FileOutputStream(new File(folder, name));
+    try {
+      bytesOut.inc(chunk.take(file.getChannel(), mostBytes));
+    } finally {
+      file.close();
+    }
+    return name.getBytes("UTF-8");
   }
 
   /** Return the index of the next key. */
@@ -290,7 +326,6 @@ public class RowsToArrow extends TableStreamOperator
   private static class Chunk {
     private final RowType type;
     private final BufferAllocator allocator;
-    private final ByteArrayOutputStream bytes = new ByteArrayOutputStream(1 << 16);
     private VectorSchemaRoot root;
     private ArrowWriter writer;
     private List varying; // vectors whose rows differ in size
@@ -458,16 +493,16 @@ public class RowsToArrow extends TableStreamOperator
       return taken;
     }
 
-    byte[] take(int mostBytes) throws Exception {
+    /** Write the rows to a channel, and return the number of bytes. */
+    long take(WritableByteChannel target, int mostBytes) throws Exception {
       writer.finish();
-      ArrowStreamWriter stream = new ArrowStreamWriter(root, null, bytes);
+      ArrowStreamWriter stream = new ArrowStreamWriter(root, null, target);
       stream.writeBatch(); // with the schema before it
       stream.end();
-      byte[] taken = bytes.toByteArray();
-      bytes.reset();
+      long taken = stream.bytesWritten();
       rows = 0;
       // Flink's writer of maps cannot be reused, and the next rows do not need the memory of a large one.
-      if (hasMaps || taken.length > 2 * mostBytes) {
+      if (hasMaps || taken > 2L * mostBytes) {
         close();
         allocate();
       } else {

@@ -7,8 +7,12 @@ module uses classes that are internal to Flink.
 from __future__ import annotations
 
 import enum
+import functools
+import glob
 import importlib.resources
 import itertools
+import os
+import shutil
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +31,7 @@ from pyflink.util.java_utils import get_field_value, to_jarray
 from bridge.exceptions import ConfigurationError, SchemaError
 from bridge.flink.elements import ELEMENT, KEY_AND_ELEMENT
 from bridge.folders.program_folder import program_folder
+from bridge.folders.shipped import runs_elsewhere
 from bridge.schema import Schema
 from bridge.workarounds.pyflink_defects import column_names
 
@@ -66,8 +71,12 @@ def rows_for_members(
     uid: str | None = None,
     where: str = "the input",
     sends_watermarks: bool = False,
+    folder: str | None = None,
 ) -> DataStream:
-    """Rows of a table as a stream of (key, element). Each of `members` (`keys`) gets a START whenever the job starts."""
+    """Rows of a table as a stream of (key, element). Each of `members` (`keys`) gets a START whenever the job starts.
+
+    With a folder of this host, the elements hold names of files there, which the reader removes.
+    """
     row_type = _arrow_row_type(table)
     if dealing is Dealing.BY_ROW:
         share = max(_ALL_WRITERS_BYTES // len(keys), 1 << 16)
@@ -82,14 +91,22 @@ def rows_for_members(
             "here. Group in windows, for example with TUMBLE, or aggregate after this operator"
         ) from None
     with_start = _longs(keys if members is None else members)
-    references = [_longs(keys), dealing.value, input_number, with_start, sends_watermarks, False]
+    references = [_longs(keys), dealing.value, input_number, with_start, sends_watermarks, False, folder]
     return _to_arrow(rows, row_type, gathering, references, KEY_AND_ELEMENT, uid)
 
 
 def chunks_of(
-    table_env: StreamTableEnvironment, table: Table, gathering: Gathering, uid: str | None = None, sends_marks: bool = False
+    table_env: StreamTableEnvironment,
+    table: Table,
+    gathering: Gathering,
+    uid: str | None = None,
+    sends_marks: bool = False,
+    folder: str | None = None,
 ) -> tuple[DataStream, bool]:
-    """Rows of a table as a stream of elements without keys, in their order, and True if it sends updates and deletes too."""
+    """Rows of a table as a stream of elements without keys, in their order, and True if it sends updates and deletes too.
+
+    See `rows_for_members` for `folder`.
+    """
     row_type = _arrow_row_type(table)
     modes = get_gateway().jvm.org.apache.flink.table.connector.ChangelogMode
     try:
@@ -98,7 +115,7 @@ def chunks_of(
         if _UPDATES not in str(error):
             raise
         rows, updates = _translated(table_env, table, modes.all()), True
-    references = [None, Dealing.BY_CHUNK.value, 0, None, False, sends_marks]
+    references = [None, Dealing.BY_CHUNK.value, 0, None, False, sends_marks, folder]
     return _to_arrow(rows, row_type, gathering, references, ELEMENT, uid), updates
 
 
@@ -118,6 +135,7 @@ def table_of(
     updates: bool = False,
     uid: str | None = None,
     takes_watermarks: bool = False,
+    folder: str | None = None,
 ) -> Table:
     """Table of a stream of elements without keys; `schema` is a PyFlink schema, such as one with a watermark."""
     jvm = get_gateway().jvm
@@ -125,7 +143,8 @@ def table_of(
     jvm.org.apache.flink.python.util.PythonConfigUtil.configPythonOperator(table_env._j_tenv.execEnv())
     row_type = _new_row_type(columns)
     info = jvm.org.apache.flink.table.runtime.typeutils.InternalTypeInfo.of(row_type)
-    rows = with_operator(chunks._j_data_stream, "ArrowToRows", _text("ArrowToRows"), [row_type, takes_watermarks], info, uid)
+    references = [row_type, takes_watermarks, folder]
+    rows = with_operator(chunks._j_data_stream, "ArrowToRows", _text("ArrowToRows"), references, info, uid)
     j_tenv, j_schema = table_env._j_tenv, None if schema is None else schema._j_schema
     if not updates:
         return Table(j_tenv.fromDataStream(rows) if schema is None else j_tenv.fromDataStream(rows, j_schema), table_env)
@@ -160,17 +179,42 @@ def table_of_own(table_env: StreamTableEnvironment, chunks: Iterable[bytes], col
     environment = table_env._j_tenv.execEnv()
     known = get_field_value(environment, "transformations")
     before = known.size()
-    with tempfile.NamedTemporaryFile(dir=program_folder()) as file:  # py4j would take a second for 25 MB
-        for chunk in chunks:
-            file.write(len(chunk).to_bytes(4, "big"))
-            file.write(chunk)
-        file.flush()
-        arrays = jvm.org.apache.flink.api.common.python.PythonBridgeUtils.readPickledBytes(file.name)
-    info = Types.PRIMITIVE_ARRAY(Types.BYTE()).get_java_type_info()
-    source = DataStream(environment.fromData(arrays, info).setParallelism(1))
-    table = table_of(table_env, source, columns)
+    folder = None
+    if runs_elsewhere(table_env):  # the rows travel in the job
+        with tempfile.NamedTemporaryFile(dir=program_folder()) as file:  # py4j would take a second for 25 MB
+            for chunk in chunks:
+                file.write(len(chunk).to_bytes(4, "big"))
+                file.write(chunk)
+            file.flush()
+            arrays = jvm.org.apache.flink.api.common.python.PythonBridgeUtils.readPickledBytes(file.name)
+        source = environment.fromData(arrays, Types.PRIMITIVE_ARRAY(Types.BYTE()).get_java_type_info())
+    else:
+        folder = _folder_of_own()
+        count = 0
+        for count, chunk in enumerate(chunks, 1):
+            with open(os.path.join(folder, str(count)), "wb") as file:
+                file.write(chunk)
+        source = environment.fromSequence(1, count)
+    table = table_of(table_env, DataStream(source.setParallelism(1)), columns, folder=folder)
+    if folder is not None:
+        _owners().put(known.get(known.size() - 1), folder)
     del known[before:]  # the environment would hold the rows until its end; the table refers to them
     return table
+
+
+def _folder_of_own() -> str:
+    """Folder for the rows of a table. The folders of tables that Java has collected are removed."""
+    used = set(get_gateway().jvm.String.join("\0", _owners().values()).split("\0"))
+    for path in glob.glob(os.path.join(glob.escape(program_folder()), "rows_*")):
+        if path not in used:
+            shutil.rmtree(path, ignore_errors=True)
+    return tempfile.mkdtemp(prefix="rows_", dir=program_folder())
+
+
+@functools.cache
+def _owners() -> Any:
+    """The folders of tables from this program, by the transformations that read them, which the map does not keep alive."""
+    return get_gateway().jvm.java.util.WeakHashMap()
 
 
 def keyed(stream: DataStream, value_type: object) -> KeyedStream:
@@ -199,6 +243,15 @@ def column_types(table: Table) -> list[tuple[str, Any]]:
     remove = get_gateway().jvm.org.apache.flink.table.types.logical.utils.LogicalTypeUtils.removeTimeAttributes
     plain = remove(_row_type(table))
     return [(name, plain.getTypeAt(place)) for place, name in enumerate(column_names(table))]
+
+
+def no_rows_of(table: Table) -> pa.Table:
+    """Arrow table with the columns of a table, in the types of its chunks."""
+    jvm = get_gateway().jvm
+    schema = jvm.org.apache.flink.table.runtime.arrow.ArrowUtils.toArrowSchema(_arrow_row_type(table))
+    ipc, written = jvm.org.apache.flink.api.python.shaded.org.apache.arrow.vector.ipc, jvm.java.io.ByteArrayOutputStream()
+    ipc.message.MessageSerializer.serialize(ipc.WriteChannel(jvm.java.nio.channels.Channels.newChannel(written)), schema)
+    return pa.ipc.read_schema(pa.py_buffer(bytes(written.toByteArray()))).empty_table()
 
 
 def logical_type(sql: str) -> Any:
@@ -240,7 +293,10 @@ def _to_arrow(
 ) -> DataStream:
     references = [row_type, gathering.rows, gathering.bytes, int(gathering.wait_s * 1000), *references]
     java_type = type_info.get_java_type_info()
-    return DataStream(with_operator(rows, "RowsToArrow", _text("RowsToArrow"), references, java_type, uid))
+    chunks = with_operator(rows, "RowsToArrow", _text("RowsToArrow"), references, java_type, uid)
+    if references[-1] is not None:  # a name alone fills no buffer, which Flink would send in batch mode only when it is full
+        chunks.getTransformation().setBufferTimeout(0)
+    return DataStream(chunks)
 
 
 def _text(name: str) -> str:

@@ -74,6 +74,27 @@ class Operator(Rendered, Generic[_Family]):
         op: _Family = cls._memory_source(df, schemaStr)
         return op
 
+    @classmethod
+    def fromArrow(cls, data: object, schemaStr: str | None = None) -> _Family:
+        """Create a table from a pyarrow Table or RecordBatchReader, a polars or pandas DataFrame, or a duckdb result.
+
+        A cell is stored exactly, or refused with its column and row. A reader is read once, when the table is first needed.
+
+        Args:
+            data: An object with `__arrow_c_stream__`.
+            schemaStr: Names and types, matched by name; by default, the types that fit Arrow's.
+
+        Example:
+            import pyarrow
+
+            source = BatchOperator.fromArrow(pyarrow.table({"id": [1, 2], "x": [0.5, None]}))
+
+        Raises:
+            ConfigurationError: SQL lacks the type of a column.
+        """
+        op: _Family = cls._memory_source(data, schemaStr)
+        return op
+
     @staticmethod
     def _own_environment() -> StreamTableEnvironment:
         raise NotImplementedError

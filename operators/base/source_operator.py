@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sized
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+import pyarrow as pa
 
 from bridge.errors.flink_errors import readable
 from bridge.exceptions import ConfigurationError, SchemaError
@@ -18,6 +19,7 @@ from bridge.workarounds.pyflink_defects import know_planner
 from operators.base.job import environment_of
 from operators.base.operator import Operator
 from operators.params.rendering import Description
+from operators.tables.arrow_columns import schema_of_types
 from operators.tables.frame_columns import schema_of_frame, warn_of_losses
 from operators.tables.memory_table import memory_table
 
@@ -58,26 +60,35 @@ class TableSource(Operator[Any]):
 
 
 class MemorySource(SourceOperator):
-    """Rows from memory: a list of rows (tuples or lists), or a pandas DataFrame.
+    """Rows from memory: a list of rows (tuples or lists), a pandas DataFrame, or an Arrow table of any library.
 
     Args:
         data: In a DataFrame NaN, NaT, NA and None are null; the index is dropped, with a warning if it has a name.
-        schemaStr: "name type, name type", in the order of the cells. Columns of a DataFrame are matched by name, or by
-            position if they are numbered 0, 1, 2; the default follows from the cells, see `operators.tables.frame_columns`. A
-            `WATERMARK FOR name AS expression` at the end declares the event time of a stream.
+        schemaStr: "name type, name type", in the order of the cells. Columns of a DataFrame or an Arrow table are matched by
+            name, or by position if pandas has numbered them; the default follows from types and cells. A `WATERMARK FOR name AS
+            expression` at the end declares the event time of a stream.
     """
 
-    def __init__(self, data: Sequence[Sequence[object]] | pd.DataFrame, schemaStr: str | None = None) -> None:
+    def __init__(self, data: object, schemaStr: str | None = None) -> None:
         super().__init__()
         name = type(self).__name__
-        if not isinstance(data, (pd.DataFrame, list, tuple)):
-            raise ConfigurationError(f"{name}: expected a list of rows or a pandas DataFrame, got a {type(data).__name__}")
+        self._rows = len(data) if isinstance(data, Sized) else None
         if isinstance(data, pd.DataFrame):
             warn_of_losses(name, data)
+        elif hasattr(data, "__arrow_c_stream__"):
+            data = _stream_of(name, data)
+        elif not isinstance(data, (list, tuple)):
+            raise ConfigurationError(
+                f"{name}: expected a list of rows, a pandas DataFrame or an object with __arrow_c_stream__, such as a table of "
+                f"pyarrow or polars; got a {type(data).__name__}"
+            )
         self._data = data
         self._watermark: tuple[str, str] | None = None
         if schemaStr is None and isinstance(data, pd.DataFrame):
             self._schema = schema_of_frame(name, data)
+            return
+        if schemaStr is None and isinstance(data, pa.RecordBatchReader):
+            self._schema = schema_of_types(name, [(field.name, field.type) for field in data.schema])
             return
         if not isinstance(schemaStr, str):
             raise ConfigurationError(
@@ -91,7 +102,7 @@ class MemorySource(SourceOperator):
             raise ConfigurationError(f"{name}: parameter 'schemaStr': {error}") from None
 
     def _description(self) -> Description:
-        return replace(super()._description(), settings={"rows": str(len(self._data))})
+        return replace(super()._description(), settings={} if self._rows is None else {"rows": str(self._rows)})
 
     def _known_columns(self) -> list[tuple[str, str]] | None:
         return [(column.name, column.type.sql) for column in self._schema]
@@ -101,3 +112,10 @@ class MemorySource(SourceOperator):
 
         table = memory_table(table_env, self._schema, self._data, type(self).__name__)
         return with_event_time(table_env, table, self._watermark)
+
+
+def _stream_of(name: str, data: object) -> pa.RecordBatchReader:
+    try:
+        return pa.RecordBatchReader.from_stream(data)
+    except (pa.ArrowException, TypeError) as error:
+        raise ConfigurationError(f"{name}: the {type(data).__name__} is not a table in Arrow: {error}") from None

@@ -1,4 +1,4 @@
-"""Rows of a table as a pandas DataFrame; a null does not change the other cells of its column."""
+"""Rows of a table in Arrow, and as a pandas DataFrame, where a null does not change the other cells of its column."""
 
 from __future__ import annotations
 
@@ -37,16 +37,19 @@ def still_there(batches: Sequence[pa.RecordBatch], kinds: Sequence[bytes | None]
     return [pc.take(batch, pa.array(kept, pa.int64())) for batch, kept in zip(batches, left) if kept]
 
 
-def frame_of(table: Any, batches: Sequence[pa.RecordBatch]) -> pd.DataFrame:
-    """DataFrame of a table's Arrow batches; unlike PyFlink's `Table.to_pandas`, it keeps integers exact next to nulls."""
+def arrow_of(table: Any, batches: Sequence[pa.RecordBatch]) -> pa.Table:
+    """Arrow table of a table's batches, with instants in the session's time zone."""
+    from bridge.flink.arrow_operators import no_rows_of
+
     names, types = columns_of(table)
-    if not batches:
-        return pd.DataFrame({name: pd.Series(dtype=object) for name in names})
     zone = _zone(table._j_table.getTableEnvironment().getConfig().getLocalTimeZone())
-    arrow = pa.Table.from_batches(batches)
-    return pd.DataFrame(
-        {name: _series(_in_zone(cells, type_, zone)) for name, type_, cells in zip(names, types, arrow.columns)}
-    )
+    arrow = pa.Table.from_batches(batches) if batches else no_rows_of(table)
+    return pa.table([_in_zone(cells, type_, zone) for type_, cells in zip(types, arrow.columns)], names)
+
+
+def frame_of(arrow: pa.Table) -> pd.DataFrame:
+    """DataFrame of an Arrow table; unlike PyFlink's `Table.to_pandas`, it keeps integers exact next to nulls."""
+    return pd.DataFrame({name: _series(cells) for name, cells in zip(arrow.column_names, arrow.columns)})
 
 
 def _zone(zone: Any) -> str:

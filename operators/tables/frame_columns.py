@@ -3,52 +3,29 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from akdl.wire.column_type import Kind
 from bridge.exceptions import ConfigurationError
-from bridge.schema import Schema, quoted
+from bridge.schema import Schema
+from operators.tables.arrow_columns import check_repeated, schema_of_types
 
 logger = logging.getLogger(__name__)
 
-_TYPES = {
-    pa.bool_(): "BOOLEAN",
-    pa.int8(): "TINYINT",
-    pa.int16(): "SMALLINT",
-    pa.int32(): "INT",
-    pa.int64(): "BIGINT",
-    pa.uint8(): "SMALLINT",  # SQL has no unsigned types, so the next larger one
-    pa.uint16(): "INT",
-    pa.uint32(): "BIGINT",
-    pa.uint64(): "BIGINT",
-    pa.float16(): "FLOAT",
-    pa.float32(): "FLOAT",
-    pa.float64(): "DOUBLE",
-    pa.string(): "STRING",
-    pa.large_string(): "STRING",
-    pa.binary(): "BYTES",
-    pa.large_binary(): "BYTES",
-    pa.date32(): "DATE",
-}
+_CERTAIN = (pa.string(), pa.binary(), pa.bool_())  # types of object columns that Arrow gives to no other cells
 
 
 def schema_of_frame(where: str, frame: pd.DataFrame) -> Schema:
     """Schema that fits the cells of a DataFrame; unsigned numbers get the next larger type, categories that of their labels."""
-    if not len(frame.columns):
-        raise ConfigurationError(f"{where}: the DataFrame has no columns")
-    _check_repeated(where, frame)
-    names = map(str, frame.columns)
-    types = [_type_of(f"{where}: column {str(name)!r}", cells) for name, cells in frame.items()]
-    return Schema.parse(", ".join(f"{quoted(name)} {sql}" for name, sql in zip(names, types)))
+    return schema_of_types(where, [(str(name), _arrow_type(f"{where}: column {str(name)!r}", c)) for name, c in frame.items()])
 
 
 def columns_of_frame(where: str, schema: Schema, frame: pd.DataFrame) -> list[Any]:
     """Cells of each column of a schema, matched by name, or by position where pandas has numbered the columns."""
-    _check_repeated(where, frame)
+    check_repeated(where, [str(name) for name in frame.columns])
     labels: list[Any] = list(frame.columns)
     if labels == list(range(len(labels))):
         if len(frame.columns) != len(schema.columns):
@@ -56,8 +33,8 @@ def columns_of_frame(where: str, schema: Schema, frame: pd.DataFrame) -> list[An
         frame = frame.set_axis(schema.names, axis=1)
     else:
         frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
-        _check_names(where, schema.names, list(frame.columns))
-    return [_cells(c.type.kind, frame[c.name]) for c in schema]
+        check_names(where, schema.names, list(frame.columns))
+    return [_cells(frame[column.name]) for column in schema]
 
 
 def warn_of_losses(where: str, frame: pd.DataFrame) -> None:
@@ -88,59 +65,30 @@ def _loses_categories(cells: Any) -> bool:
     return bool(cells.cat.ordered) or cells.nunique() < len(cells.cat.categories)
 
 
-def _check_repeated(where: str, frame: pd.DataFrame) -> None:
-    names = [str(name) for name in frame.columns]
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        raise ConfigurationError(f"{where}: the DataFrame has several columns named {', '.join(repeated)}: rename them")
-
-
-def _check_names(where: str, wanted: list[str], given: list[str]) -> None:
+def check_names(where: str, wanted: list[str], given: list[str]) -> None:
+    """Refuse columns that the schema lacks, and lacking ones."""
     missing = [name for name in wanted if name not in given]
     unknown = [name for name in given if name not in wanted]
     if missing or unknown:
         problems = [f"lacks {', '.join(missing)}"] if missing else []
         problems += [f"has {', '.join(unknown)}, which the schema lacks"] if unknown else []
         raise ConfigurationError(
-            f"{where}: columns are matched by name; the DataFrame {' and '.join(problems)}: rename or select columns, "
+            f"{where}: columns are matched by name; the data {' and '.join(problems)}: rename or select columns, "
             f"such as frame[[{', '.join(map(repr, wanted[:2]))}{', ...' if len(wanted) > 2 else ''}]], or change schemaStr"
         )
 
 
-def _type_of(where: str, cells: Any) -> str:
-    if isinstance(cells.dtype, pd.CategoricalDtype):
-        cells = cells.cat.categories.to_series()
+def _arrow_type(where: str, cells: pd.Series[Any]) -> pa.DataType:
     try:
-        arrow = pa.Array.from_pandas(cells).type
+        return pa.Array.from_pandas(cells).type
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise ConfigurationError(f"{where} has cells without a common type ({error}): convert it, or set schemaStr") from None
-    sql = _sql(arrow)
-    if sql is None:
-        reason = "only null cells" if pa.types.is_null(arrow) else f"cells of the type {arrow}"
-        raise ConfigurationError(f"{where} has {reason}: set schemaStr, or convert the column with .astype")
-    return sql
 
 
-def _sql(arrow: pa.DataType) -> str | None:
-    if arrow in _TYPES:
-        return _TYPES[arrow]
-    if pa.types.is_timestamp(arrow):
-        return "TIMESTAMP(6)" if arrow.tz is None else "TIMESTAMP_LTZ(6)"
-    if pa.types.is_time(arrow):
-        return "TIME(3)"
-    if pa.types.is_decimal(arrow):
-        return f"DECIMAL({arrow.precision}, {max(arrow.scale, 0)})" if 1 <= arrow.precision <= 38 else None
-    if pa.types.is_list(arrow) or pa.types.is_large_list(arrow) or pa.types.is_fixed_size_list(arrow):
-        element = _sql(arrow.value_type)
-        return None if element is None or element.startswith("ARRAY") else f"ARRAY<{element}>"
-    return None
-
-
-def _cells(kind: Kind, cells: Any) -> Any:
-    """Column as a numpy array, or as a list if an array cannot represent its nulls."""
-    if isinstance(cells.dtype, pd.DatetimeTZDtype) and kind is Kind.TIMESTAMP_LTZ:
-        return cells.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy()
-    missing = cells.isna()
-    if isinstance(cells.dtype, np.dtype) and (cells.dtype.kind in "biuM" or (cells.dtype.kind == "f" and not missing.any())):
-        return cells.to_numpy()
-    return [None if is_missing else cell for cell, is_missing in zip(cells.astype(object), missing)]
+def _cells(cells: pd.Series[Any]) -> pa.ChunkedArray | list[object]:
+    """Column in Arrow, or as a list where Arrow might change the cells."""
+    with suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
+        array = pa.Array.from_pandas(cells)
+        if cells.dtype != object or array.type in _CERTAIN:
+            return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
+    return [None if is_missing else cell for cell, is_missing in zip(cells.astype(object), cells.isna())]

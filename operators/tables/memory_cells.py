@@ -12,22 +12,30 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyarrow import types
 
 from akdl.serving.number_cells import shown
 from akdl.wire import INT32, INT64
 from akdl.wire.cells import packed_bits
-from akdl.wire.column_type import FLOATS, INTEGERS, MEANINGS, POINTS_IN_TIME, ColumnType, Kind
+from akdl.wire.column_type import FLOATS, INTEGERS, POINTS_IN_TIME, ColumnType, Kind
 from bridge.codec.ipc import arrow_schema
 from bridge.codec.temporal import points_in_time
 from bridge.codec.types import precision_of
 from bridge.codec.values import UnfitError, Values
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema
+from operators.tables.arrow_columns import accepted
 
 Cells = Any
-"""A list of objects, None for null; or a numpy array, NaT for null."""
+"""A list of objects, None for null; a numpy array, NaT for null; or Arrow's cells."""
 
-_ROWS_AT_ONCE = 1 << 16
+_Parts = tuple[NDArray[np.bool_], NDArray[np.int64], Cells]
+"""Validity and lengths of the lists of a column, and the elements of all."""
+
+ROWS_AT_ONCE = 1 << 16
+_MOST_BYTES = (1 << 31) - 1  # of an Arrow array of strings or bytes
+_DAY_US = 86_400_000_000
 _EPOCH = datetime.datetime(1970, 1, 1)
 _EPOCH_DAY = _EPOCH.date().toordinal()
 _EPOCH_UTC = _EPOCH.replace(tzinfo=datetime.timezone.utc)
@@ -39,35 +47,43 @@ class _TooLargeError(Exception):
     """An array has more than 2 GB."""
 
 
-def record_batches(where: str, schema: Schema, columns: Sequence[Cells], rows: int, size: int) -> Iterator[pa.RecordBatch]:
-    """Yield rows as batches with the types of `bridge.codec.ipc.arrow_schema`; at least one, possibly empty."""
-    for start in range(0, rows or 1, _ROWS_AT_ONCE):
-        for batch in _batches(where, schema, columns, start, min(rows, start + _ROWS_AT_ONCE)):
+def record_batches(
+    where: str, schema: Schema, columns: Sequence[Cells], rows: int, size: int, before: int = 0
+) -> Iterator[pa.RecordBatch]:
+    """Yield rows as batches with the types of `bridge.codec.ipc.arrow_schema`; at least one, possibly empty.
+
+    Errors number the rows from `before`.
+    """
+    for start in range(0, rows or 1, ROWS_AT_ONCE):
+        for batch in _batches(where, schema, columns, start, min(rows, start + ROWS_AT_ONCE), before):
             step = max(1, batch.num_rows * size // max(1, batch.nbytes))
             for place in range(0, batch.num_rows or 1, step):
                 yield batch.slice(place, step)
 
 
-def _batches(where: str, schema: Schema, columns: Sequence[Cells], start: int, end: int) -> Iterator[pa.RecordBatch]:
-    types = arrow_schema(schema)
+def _batches(
+    where: str, schema: Schema, columns: Sequence[Cells], start: int, end: int, before: int
+) -> Iterator[pa.RecordBatch]:
+    wanted = arrow_schema(schema)
     try:
-        arrays = [_column(where, *each, start, end) for each in zip(schema, types.types, columns)]
+        arrays = [_column(where, *each, start, end, before) for each in zip(schema, wanted.types, columns)]
     except _TooLargeError:
         if end - start <= 1:
-            raise ConfigurationError(f"{where}: row {start} has a cell of more than 2 GB") from None
+            raise ConfigurationError(f"{where}: row {before + start} has a cell of more than 2 GB") from None
         middle = (start + end) // 2
-        yield from _batches(where, schema, columns, start, middle)
-        yield from _batches(where, schema, columns, middle, end)
+        yield from _batches(where, schema, columns, start, middle, before)
+        yield from _batches(where, schema, columns, middle, end, before)
         return
-    yield pa.RecordBatch.from_arrays(arrays, schema=types)
+    yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
 
-def _column(where: str, column: Any, arrow_type: pa.DataType, cells: Cells, start: int, end: int) -> pa.Array:
+def _column(where: str, column: Any, arrow_type: pa.DataType, cells: Cells, start: int, end: int, before: int) -> pa.Array:
+    part = cells[start:end]
     try:
-        return cells_to_arrow(column.type, arrow_type, cells[start:end])
+        return cells_to_arrow(column.type, arrow_type, _joined_chunks(part) if isinstance(part, pa.ChunkedArray) else part)
     except UnfitError as bad:
         raise ConfigurationError(
-            f"{where}: column {column.name!r} does not fit {column.type.sql}: row {start + bad.position}: "
+            f"{where}: column {column.name!r} does not fit {column.type.sql}: row {before + start + bad.position}: "
             f"expected {bad.expected}, got {bad.got}"
         ) from None
 
@@ -81,7 +97,41 @@ def cells_to_arrow(column_type: ColumnType, arrow_type: pa.DataType, cells: Cell
     return array
 
 
-def _lists(column_type: ColumnType, arrow_type: pa.DataType, cells: Sequence[Any]) -> pa.Array:
+def _joined_chunks(cells: pa.ChunkedArray) -> pa.Array:
+    try:
+        return cells.chunk(0) if cells.num_chunks == 1 else cells.combine_chunks()
+    except pa.ArrowInvalid:  # offset overflow
+        raise _TooLargeError from None
+
+
+def _lists(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
+    if isinstance(cells, pa.Array):
+        valid, lengths, elements = _parts_of_lists(cells)
+    else:
+        valid, lengths, elements = _parts_of_objects(cells)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    if offsets[-1] > np.iinfo(np.int32).max:
+        raise _TooLargeError
+    element = replace(column_type, is_array=False, nullable=column_type.element_nullable)
+    try:
+        array = cells_to_arrow(element, arrow_type.value_type, elements)
+    except UnfitError as bad:
+        row = int(np.searchsorted(offsets, bad.position, side="right")) - 1
+        raise UnfitError(row, f"an array with {bad.expected} in each element", bad.got) from None
+    buffers = [None if valid.all() else pa.py_buffer(packed_bits(valid)), pa.py_buffer(offsets.astype("<i4"))]
+    return pa.Array.from_buffers(arrow_type, len(cells), buffers, children=[array])
+
+
+def _parts_of_lists(cells: pa.Array) -> _Parts:
+    valid = np.asarray(cells.is_valid())
+    if cells.null_count == len(cells):
+        return valid, np.zeros(len(cells), np.int64), []
+    if not (types.is_list(cells.type) or types.is_large_list(cells.type) or types.is_fixed_size_list(cells.type)):
+        raise UnfitError(int(valid.argmax()), "a list or an array", _shown(cells[int(valid.argmax())]))
+    return valid, pc.list_value_length(cells).fill_null(0).to_numpy().astype(np.int64), cells.flatten()
+
+
+def _parts_of_objects(cells: Sequence[object]) -> _Parts:
     valid = np.array([cell is not None for cell in cells], bool)
     lengths = np.zeros(len(cells), np.int64)
     parts: list[Any] = []
@@ -93,17 +143,7 @@ def _lists(column_type: ColumnType, arrow_type: pa.DataType, cells: Sequence[Any
         part = cell.ravel() if isinstance(cell, np.ndarray) else cell  # elements of a tensor, as in Alink's records
         lengths[row] = len(part)
         parts.append(part)
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    if offsets[-1] > np.iinfo(np.int32).max:
-        raise _TooLargeError
-    element = replace(column_type, is_array=False, nullable=column_type.element_nullable)
-    try:
-        elements = cells_to_arrow(element, arrow_type.value_type, _joined(parts))
-    except UnfitError as bad:
-        row = int(np.searchsorted(offsets, bad.position, side="right")) - 1
-        raise UnfitError(row, f"an array with {bad.expected} in each element", bad.got) from None
-    buffers = [None if valid.all() else pa.py_buffer(packed_bits(valid)), pa.py_buffer(offsets.astype("<i4"))]
-    return pa.Array.from_buffers(arrow_type, len(cells), buffers, children=[elements])
+    return valid, lengths, _joined(parts)
 
 
 def _joined(parts: list[Any]) -> Cells:
@@ -117,32 +157,55 @@ def _joined(parts: list[Any]) -> Cells:
 def _plain(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
     if not len(cells):
         return pa.array([], arrow_type)
-    convert = _points if column_type.kind in POINTS_IN_TIME else _CONVERT.get(column_type.kind, _values)
+    kind = column_type.kind
+    convert = _points if kind in POINTS_IN_TIME else _CONVERT.get(kind, _values)
     try:
+        if isinstance(cells, np.ndarray):
+            cells = cells.tolist() if cells.dtype == object else pa.array(cells)
+        if isinstance(cells, pa.Array):
+            if cells.null_count == len(cells):
+                return pa.nulls(len(cells), arrow_type)
+            cells = accepted(kind, cells)
+            if (types.is_large_string(cells.type) or types.is_large_binary(cells.type)) and cells.nbytes > _MOST_BYTES:
+                raise _TooLargeError
         array = convert(column_type, arrow_type, cells)
     except _REFUSALS as error:
-        if len(cells) > 1:
-            for place in range(len(cells)):
-                try:
-                    _plain(column_type, arrow_type, cells[place : place + 1])
-                except UnfitError as bad:
-                    raise UnfitError(place, bad.expected, bad.got) from None
-            raise
-        raise UnfitError(0, _expected(column_type), shown(cells[0])) from error
+        if len(cells) == 1:
+            raise UnfitError(0, _expected(column_type), _shown(cells[0])) from error
+        middle = len(cells) // 2
+        _plain(column_type, arrow_type, cells[:middle])
+        try:
+            _plain(column_type, arrow_type, cells[middle:])
+        except UnfitError as bad:
+            raise UnfitError(middle + bad.position, bad.expected, bad.got) from None
+        raise
     if isinstance(array, pa.ChunkedArray):
         raise _TooLargeError
     return array
 
 
+def _array(cells: Cells, arrow_type: pa.DataType) -> pa.Array:
+    return cells.cast(arrow_type) if isinstance(cells, pa.Array) else pa.array(cells, arrow_type)
+
+
+def _shown(cell: object) -> str:
+    if not isinstance(cell, pa.Scalar):
+        return shown(cell)
+    try:
+        return shown(cell.as_py())
+    except (ValueError, OverflowError):  # a time that Python does not have
+        return f"{cell.cast(pa.int64()).as_py()} as {cell.type}"
+
+
 def _values(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
-    return pa.array(cells, arrow_type)
+    return _array(cells, arrow_type)
 
 
 def _integers(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
-    if not isinstance(cells, np.ndarray) and any(issubclass(type_, (float, np.floating)) for type_ in set(map(type, cells))):
+    if isinstance(cells, list) and any(issubclass(type_, (float, np.floating)) for type_ in set(map(type, cells))):
         # Arrow truncates 1.5 in a list, though not in an array.
         return pa.array([_whole(cell) if isinstance(cell, (float, np.floating)) else cell for cell in cells], arrow_type)
-    return pa.array(cells, arrow_type)
+    return _array(cells, arrow_type)
 
 
 def _whole(number: Any) -> int:
@@ -152,21 +215,24 @@ def _whole(number: Any) -> int:
 
 
 def _floats(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
-    wide = pa.array(cells, pa.float64())
+    if isinstance(cells, pa.Array) and cells.type == arrow_type:
+        return cells
+    wide = _array(cells, pa.float64())
     narrow = wide.cast(arrow_type, safe=False)
     beyond = pc.and_(pc.is_finite(wide), pc.invert(pc.is_finite(narrow)))
     return _refused_where(column_type, beyond, cells, narrow)
 
 
 def _booleans(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
-    if isinstance(cells, np.ndarray) and cells.dtype != bool:
-        other = pa.array((cells != 0) & (cells != 1))
-        return _refused_where(column_type, other, cells, pa.array(cells == 1, arrow_type))
-    return pa.array(cells, arrow_type)
+    if isinstance(cells, pa.Array) and not types.is_boolean(cells.type):
+        is_one = pc.equal(cells, 1)
+        other = pc.invert(pc.or_(is_one, pc.equal(cells, 0)))
+        return _refused_where(column_type, other, cells, is_one)
+    return _array(cells, arrow_type)
 
 
 def _strings(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
-    text = pa.array(cells, arrow_type)
+    text = _array(cells, arrow_type)
     if column_type.arguments and not isinstance(text, pa.ChunkedArray):
         (length,) = column_type.arguments
         text = _refused_where(column_type, pc.greater(pc.utf8_length(text), length), cells, text)
@@ -176,7 +242,7 @@ def _strings(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> 
 
 
 def _binaries(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
-    data = pa.array(cells, pa.binary())
+    data = _array(cells, pa.binary())
     if column_type.arguments and not isinstance(data, pa.ChunkedArray):
         (length,) = column_type.arguments
         data = _refused_where(column_type, pc.greater(pc.binary_length(data), length), cells, data)
@@ -186,12 +252,13 @@ def _binaries(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) ->
 
 
 def _decimals(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
-    numbers = cells.tolist() if isinstance(cells, np.ndarray) else cells
+    if isinstance(cells, pa.Array):
+        return (cells.cast(pa.decimal128(38, 0)) if types.is_integer(cells.type) else cells).cast(arrow_type)
     precision, scale = column_type.arguments
     exact = decimal.Context(prec=100)
     step = decimal.Decimal(1).scaleb(-scale)
     result: list[decimal.Decimal | None] = []
-    for number in numbers:
+    for number in cells:
         if number is None:
             result.append(None)
             continue
@@ -217,7 +284,7 @@ _CONVERT: dict[Kind, Callable[[ColumnType, pa.DataType, Cells], pa.Array]] = {
 
 def _points(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
     kind = column_type.kind
-    numbers, valid = _points_of_array(kind, cells) if isinstance(cells, np.ndarray) else _points_of_objects(kind, cells)
+    numbers, valid = _points_of_array(kind, cells) if isinstance(cells, pa.Array) else _points_of_objects(kind, cells)
     bits = b"" if valid.all() else packed_bits(valid)
     if kind is Kind.DATE:
         return points_in_time(Values(INT32, len(numbers), numbers.astype("<i4").tobytes(), None, bits), column_type, arrow_type)
@@ -228,17 +295,20 @@ def _points(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> p
     try:
         return points_in_time(Values(INT64, len(numbers), numbers.astype("<i8").tobytes(), None, bits), column_type, arrow_type)
     except UnfitError as bad:
-        raise UnfitError(bad.position, _expected(column_type), shown(cells[bad.position])) from None
+        raise UnfitError(bad.position, _expected(column_type), _shown(cells[bad.position])) from None
 
 
-def _points_of_array(kind: Kind, cells: Any) -> tuple[Any, Any]:
-    if cells.dtype.kind != "M" or kind is Kind.TIME:
-        raise TypeError(cells.dtype)
-    points = cells.astype(f"datetime64[{MEANINGS[kind].unit}]")
-    valid = ~np.isnat(cells)
-    if (points.astype(cells.dtype) != cells)[valid].any():
-        raise ValueError("more precise than the type")
-    return np.where(valid, points.astype(np.int64), 0), valid
+def _points_of_array(kind: Kind, cells: pa.Array) -> tuple[Any, Any]:
+    if types.is_date(cells.type):
+        exact = cells.cast(pa.date32()).cast(pa.int32())
+    else:
+        exact = cells.cast(pa.time64("us") if kind is Kind.TIME else pa.timestamp("us", cells.type.tz)).cast(pa.int64())
+    numbers = exact.fill_null(0).to_numpy()
+    if kind is Kind.DATE and not types.is_date(cells.type):
+        if (numbers % _DAY_US).any():
+            raise ValueError("it has a time of day")
+        numbers = numbers // _DAY_US
+    return numbers, np.asarray(cells.is_valid())
 
 
 def _points_of_objects(kind: Kind, cells: Sequence[Any]) -> tuple[Any, Any]:
@@ -250,7 +320,7 @@ def _points_of_objects(kind: Kind, cells: Sequence[Any]) -> tuple[Any, Any]:
 def _days(cell: Any) -> int:
     if isinstance(cell, datetime.date) and not isinstance(cell, datetime.datetime):
         return cell.toordinal() - _EPOCH_DAY
-    days, rest = divmod(_local(cell), 86_400_000_000)
+    days, rest = divmod(_local(cell), _DAY_US)
     if rest:
         raise ValueError("it has a time of day")
     return days
@@ -289,7 +359,7 @@ def _datetime(cell: Any) -> Any:
 def _refused_where(column_type: ColumnType, bad: pa.Array, cells: Cells, array: Any) -> Any:
     if pc.any(bad).as_py():
         position = bad.to_pylist().index(True)
-        raise UnfitError(position, _expected(column_type), shown(cells[position]))
+        raise UnfitError(position, _expected(column_type), _shown(cells[position]))
     return array
 
 

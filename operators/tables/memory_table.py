@@ -2,35 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Union
 
 import pandas as pd
+import pyarrow as pa
 
 from bridge.codec.ipc import write_batch
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema
-from operators.tables.frame_columns import columns_of_frame
-from operators.tables.memory_cells import record_batches
+from operators.tables.arrow_columns import tables_of
+from operators.tables.frame_columns import check_names, columns_of_frame
+from operators.tables.memory_cells import ROWS_AT_ONCE, record_batches
 
 if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment, Table
 
+_Data = Union[Sequence[Sequence[object]], pd.DataFrame, pa.RecordBatchReader]
 
-def memory_table(
-    table_env: StreamTableEnvironment, schema: Schema, data: Sequence[Sequence[object]] | pd.DataFrame, where: str
-) -> Table:
-    """Send rows, or a DataFrame, to the JVM as Arrow; PyFlink's own conversions lose digits and shift instants."""
+
+def memory_table(table_env: StreamTableEnvironment, schema: Schema, data: _Data, where: str) -> Table:
+    """Send rows, a DataFrame or a stream to the JVM as Arrow; PyFlink's own conversions lose digits and shift instants."""
     from bridge.flink.arrow_operators import CHUNK_BYTES, logical_types, table_of_own
 
+    batches = _batches(where, schema, data, CHUNK_BYTES)
+    return table_of_own(table_env, map(write_batch, batches), logical_types(schema))
+
+
+def _batches(where: str, schema: Schema, data: _Data, size: int) -> Iterator[pa.RecordBatch]:
+    if isinstance(data, pa.RecordBatchReader):
+        check_names(where, schema.names, data.schema.names)
+        rows = 0
+        for table in tables_of(data, schema.names, ROWS_AT_ONCE):
+            if table.num_rows or not rows:
+                yield from record_batches(where, schema, table.columns, table.num_rows, size, rows)
+            rows += table.num_rows
+        return
     if isinstance(data, pd.DataFrame):
         columns = columns_of_frame(where, schema, data)
     else:
         _check_widths(where, schema, data)
         cells_of = zip(*data) if data else ([] for _ in schema)
         columns = [[None if cell is pd.NA or cell is pd.NaT else cell for cell in cells] for cells in cells_of]
-    batches = record_batches(where, schema, columns, len(data), CHUNK_BYTES)
-    return table_of_own(table_env, map(write_batch, batches), logical_types(schema))
+    yield from record_batches(where, schema, columns, len(data), size)
 
 
 def _check_widths(where: str, schema: Schema, rows: Sequence[Sequence[object]]) -> None:

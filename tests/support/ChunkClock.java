@@ -1,3 +1,4 @@
+import java.io.ByteArrayOutputStream;
 import java.lang.reflect.Constructor;
 import java.lang.reflect.Field;
 import java.lang.reflect.InvocationHandler;
@@ -49,7 +50,7 @@ public class ChunkClock implements InvocationHandler {
             "type", type, "keys", keys, "dealing", Integer.valueOf(1), "mostRows", Integer.valueOf(mostRows),
             "mostBytes", Integer.valueOf(mostBytes), "waitMs", Integer.valueOf(waitMs), "allocator", allocator, "chunks", chunks,
             "hasSentStart", Boolean.TRUE, "out", new StreamRecord(null), "rowsOut", new SimpleCounter(),
-            "bytesOut", new SimpleCounter(), "waitedMs", new SimpleCounter(), "output", both, "processingTimeService", both
+            "bytesOut", new SimpleCounter(), "bytes", new ByteArrayOutputStream(), "waitedMs", new SimpleCounter(), "output", both, "processingTimeService", both
         };
         for (int i = 0; i < values.length; i += 2) {
             field(operator, (String) values[i]).set(made, values[i + 1]);

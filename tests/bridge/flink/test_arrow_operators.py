@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import gc
 import os
 import random
 from collections.abc import Iterator
@@ -16,7 +17,9 @@ from pyflink.datastream import ProcessFunction
 from pyflink.datastream.data_stream import DataStream
 from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment
+from pyflink.table.expressions import col
 
+from bridge.codec.ipc import write_batch
 from bridge.exceptions import ConfigurationError, SchemaError
 from bridge.flink.arrow_operators import (
     Dealing,
@@ -26,10 +29,12 @@ from bridge.flink.arrow_operators import (
     logical_type,
     rows_for_members,
     table_of,
+    table_of_own,
     with_operator,
 )
 from bridge.flink.elements import ELEMENT, Element
 from bridge.flink.event_time import LAST_TIME, time_of
+from bridge.folders.program_folder import program_folder
 from operators import MLEnv, useLocalEnv
 from tests.support.chunk_clock import left
 from tests.support.leftovers import wait_until
@@ -339,6 +344,29 @@ def test_functions_between_get_the_configuration_of_the_job(table_envs: MLEnv) -
 
     table = table_of(table_envs.stenv, chunks.flat_map(here, ELEMENT), [("id", logical_type("BIGINT"))])
     assert [tuple(row) for row in table.execute().collect()] == [(0,)]
+
+
+def test_rows_of_this_program_stay_while_a_table_needs_them(table_envs: MLEnv) -> None:
+    batch = pa.record_batch({"n": pa.array([1, 2], pa.int64())})
+    table_env, columns = table_envs.btenv, [("n", logical_type("BIGINT"))]
+
+    def folders() -> set[str]:
+        return {name for name in os.listdir(program_folder()) if name.startswith("rows_")}
+
+    before = folders()
+    kept = table_of_own(table_env, [write_batch(batch)], columns).where(col("n") > 1)  # of another table
+    (own,) = folders() - before
+    table_of_own(table_env, [write_batch(batch)] * 2, columns)
+    (other,) = folders() - before - {own}
+
+    def other_is_gone() -> bool:
+        gc.collect()
+        get_gateway().jvm.System.gc()
+        table_of_own(table_env, [write_batch(batch)], columns)
+        return other not in folders()
+
+    wait_until(other_is_gone, "the rows of a table without an owner are removed")
+    assert own in folders() and [tuple(row) for row in kept.execute().collect()] == [(2,)]
 
 
 def test_a_failure_gives_memory_back(table_envs: MLEnv) -> None:

@@ -131,13 +131,16 @@ def run(phase: str) -> None:
 
 
 def left() -> list[str]:
-    """Run a job as any other, and return the threads and processes of jobs before it that are still there."""
+    """Run a job as any other, and return the threads and folders of jobs before it that are still there."""
     from pyflink.java_gateway import get_gateway
+
+    from bridge.folders.program_folder import program_folder
 
     frame = BatchOperator.fromTable(_ids(ENVIRONMENTS.btenv, 10)).select("SUM(id) AS total").collectToDataframe()
     assert frame.total.tolist() == [45]
     threads = [str(thread.getName()) for thread in get_gateway().jvm.Thread.getAllStackTraces().keySet()]
-    return [name for name in threads if "datagen" in name or "ids_" in name]
+    folders = [name for name in os.listdir(program_folder()) if name.startswith("collected_")]
+    return [name for name in threads if "datagen" in name or "ids_" in name] + folders
 
 
 def prepare() -> None:

@@ -13,7 +13,9 @@ from operators import MemSourceBatchOp, MemSourceStreamOp
 @pytest.mark.parametrize("kind", [MemSourceBatchOp, MemSourceStreamOp])
 def test_mistakes_name_the_operator(kind: type[Any]) -> None:
     name = kind.__name__
-    with pytest.raises(ConfigurationError, match=f"{name}: expected a list of rows or a pandas DataFrame, got a str"):
+    with pytest.raises(
+        ConfigurationError, match=f"{name}: expected a list of rows, a pandas DataFrame or an object .*; got a str"
+    ):
         kind("rows", "a INT")
     with pytest.raises(ConfigurationError, match=rf"{name}: parameter 'schemaStr': .*got \['a', 'b'\]: types are not guessed"):
         kind([(1, 2)], ["a", "b"])

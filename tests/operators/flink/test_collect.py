@@ -13,7 +13,7 @@ import pytest
 from pyflink.table import StreamTableEnvironment, Table
 
 from operators import MLEnv
-from operators.flink.collect import frame_of, still_there
+from operators.flink.collect import arrow_of, frame_of, still_there
 from operators.flink.joint_job import collect
 
 pytestmark = pytest.mark.flink
@@ -38,7 +38,7 @@ TYPES = {
 
 
 def to_dataframe(table: Table) -> pd.DataFrame:
-    return frame_of(table, still_there(*collect(table)))
+    return frame_of(arrow_of(table, still_there(*collect(table))))
 
 
 def test_cells_and_dtypes_of_every_type(table_env: StreamTableEnvironment) -> None:
@@ -63,6 +63,19 @@ def test_cells_and_dtypes_of_every_type(table_env: StreamTableEnvironment) -> No
 def test_a_table_without_rows_keeps_its_columns(table_env: StreamTableEnvironment) -> None:
     frame = to_dataframe(table_env.sql_query("SELECT * FROM (VALUES (1, 'x')) AS v(id, `a name`) WHERE id > 1"))
     assert list(frame.columns) == ["id", "a name"] and len(frame) == 0
+
+
+def test_a_table_without_rows_keeps_its_types(table_env: StreamTableEnvironment) -> None:
+    cells = ", ".join(f"CAST({sql} AS {kind}) AS c{i}" for i, (kind, (sql, _, _)) in enumerate(TYPES.items()))
+    nested = "TO_TIMESTAMP_LTZ(0, 3) AS t, MAP['a', 1] AS m, ROW(1, TO_TIMESTAMP_LTZ(0, 3)) AS r, ARRAY[ARRAY[1]] AS aa"
+    table_env.create_temporary_view("one_row", table_env.sql_query(f"SELECT {cells}, {nested}"))
+    try:
+        one, none = (table_env.sql_query(f"SELECT * FROM one_row WHERE c3 > {least}") for least in (0, 9))
+        full, empty = (arrow_of(table, still_there(*collect(table))) for table in (one, none))
+    finally:
+        table_env.drop_temporary_view("one_row")
+    assert (full.num_rows, empty.num_rows) == (1, 0) and empty.schema == full.schema
+    assert full.schema.field("t").type == pa.timestamp("ms", table_env.get_config().get_local_timezone())
 
 
 def test_many_rows_are_one_frame(table_env: StreamTableEnvironment) -> None:

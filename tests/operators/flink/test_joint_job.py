@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyflink.java_gateway import get_gateway
 
+from bridge.flink import arrow_operators
+from bridge.folders.program_folder import program_folder
 from operators import MLEnv
 from operators.flink.joint_job import run_jointly
+from tests.support.leftovers import wait_until
 
 pytestmark = pytest.mark.flink
 
@@ -78,4 +83,63 @@ def test_receivers_hear_of_a_job_that_fails(env: MLEnv) -> None:
     table = env.btenv.sql_query("SELECT 1 / (n - 1) AS x FROM (VALUES (1)) AS v(n)")
     with pytest.raises(Exception, match="(?i)zero"):
         run_jointly(env.btenv, [(table, kept)], [], None)
-    assert kept.end == "abandoned"
+    assert kept.end == "abandoned" and not files_of_jobs()
+
+
+def files_of_jobs() -> list[list[str]]:
+    """Files in each folder that a running job shares with this program."""
+    folders = [name for name in os.listdir(program_folder()) if name.startswith("collected_")]
+    return [os.listdir(os.path.join(program_folder(), name)) for name in folders]
+
+
+def ids(env: MLEnv) -> Any:
+    """A table of 20,000 numbers."""
+    env.btenv.execute_sql(
+        "CREATE TEMPORARY TABLE IF NOT EXISTS twenty_thousand (id BIGINT) WITH ('connector' = 'datagen', "
+        "'number-of-rows' = '20000', 'rows-per-second' = '1000000', 'fields.id.kind' = 'sequence', 'fields.id.start' = '0', "
+        "'fields.id.end' = '19999')"
+    )
+    return env.btenv.from_path("twenty_thousand")
+
+
+class Slow(Kept):
+    """Takes the first rows when as many files wait as may."""
+
+    most = 0
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        if not self.rows:
+            wait_until(lambda: len(files_of_jobs()[0]) >= 8, "the job is ahead")
+        self.most = max(self.most, *map(len, files_of_jobs()))
+        super().take(batch)
+
+
+@pytest.mark.fault("data", "A slow program holds up the job, whose rows do not fill the disk")
+def test_few_files_wait_for_a_slow_receiver(env: MLEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrow_operators, "CHUNK_BYTES", 4096)
+    slow = Slow()
+    run_jointly(env.btenv, [(ids(env), slow)], [], None)
+    assert [row["id"] for row in slow.rows] == list(range(20_000))
+    assert slow.most == 8 and not files_of_jobs()
+
+
+class Failing(Slow):
+    """Fails while the job waits for it."""
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        super().take(batch)
+        raise OSError("no space left")
+
+
+@pytest.mark.fault("jobs", "A job that waits for a program whose disk is full is cancelled, and its files are removed")
+def test_a_job_that_waits_for_a_failed_receiver_ends(env: MLEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrow_operators, "CHUNK_BYTES", 4096)
+    failing, table = Failing(), ids(env)
+    with pytest.raises(OSError, match="no space left"):
+        run_jointly(env.btenv, [(table, failing)], [], None)
+    assert failing.end == "abandoned" and not files_of_jobs()
+    threads = get_gateway().jvm.Thread
+    wait_until(
+        lambda: not [each for each in threads.getAllStackTraces().keySet() if "twenty_thousand" in each.getName()],
+        "the job has ended",
+    )

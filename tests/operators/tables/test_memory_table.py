@@ -20,7 +20,7 @@ from tests.bridge.flink.test_input_types import CELLS
 
 
 def test_rows_from_memory_that_do_not_fit() -> None:
-    with pytest.raises(ConfigurationError, match="expected a list of rows or a pandas DataFrame, got a str"):
+    with pytest.raises(ConfigurationError, match="expected a list of rows, a pandas DataFrame or an object .*; got a str"):
         MemSourceBatchOp("abc", "a INT")
     with pytest.raises(ConfigurationError, match="MemSourceBatchOp: parameter 'schemaStr': .*unknown type 'INTT'"):
         MemSourceBatchOp([], "a INTT")
@@ -95,9 +95,9 @@ def test_columns_of_a_dataframe_are_taken_by_their_names(env: MLEnv, columns: li
     [
         (
             pd.DataFrame({"b": ["x"], "c": [2]}),
-            "DataFrame lacks a and has c, which the schema lacks: .*frame\\[\\['a', 'b'\\]\\]",
+            "the data lacks a and has c, which the schema lacks: .*frame\\[\\['a', 'b'\\]\\]",
         ),
-        (pd.DataFrame({"a": [1], "b": ["x"], "c": [2]}), "DataFrame has c, which the schema lacks"),
+        (pd.DataFrame({"a": [1], "b": ["x"], "c": [2]}), "the data has c, which the schema lacks"),
         ([(1, "a"), (2,)], r"row 1: expected 2 cells, got 1"),
         ([(1, "a"), 5], r"row 1"),
         ([("x", "a")], r"MemSourceBatchOp: .*a"),
