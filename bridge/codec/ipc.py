@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 import pyarrow as pa
 
 from bridge.codec.types import arrow_type
 from bridge.schema import Schema
+
+with suppress(ImportError):  # closes CVE-2023-47248 in the pyarrow 11 of Flink 1.20
+    import pyarrow_hotfix  # noqa: F401
 
 _END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
@@ -34,6 +38,12 @@ def write_parts(batch: pa.RecordBatch, size: int | None = None) -> Iterator[byte
     for start in range(0, len(body), size):
         yield body.slice(start, min(size, len(body) - start)).to_pybytes()
     yield _END
+
+
+def selected(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
+    """Some columns of a batch; the pyarrow 11 of Flink 1.20 has no `RecordBatch.select`."""
+    schema = pa.schema([batch.schema.field(name) for name in names])
+    return pa.record_batch([batch.column(batch.schema.get_field_index(name)) for name in names], schema=schema)
 
 
 def arrow_schema(schema: Schema) -> pa.Schema:

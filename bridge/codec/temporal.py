@@ -77,9 +77,9 @@ def _parse(text: pa.Array, kind: Kind) -> NDArray[np.int64]:
         trimmed = pc.binary_join_element_wise("1970-01-01", trimmed, " ")
     if kind is Kind.TIMESTAMP_LTZ:
         trimmed = pc.replace_substring_regex(trimmed, r"(Z|\+00:00)$", "")
-    points = (
-        trimmed.cast(pa.date32()).cast(pa.int32()) if kind is Kind.DATE else trimmed.cast(pa.timestamp("us")).cast(pa.int64())
-    )
+    # pyarrow 11 of Flink 1.20 cannot parse a date alone
+    points = trimmed.cast(pa.timestamp("us"))
+    points = points.cast(pa.date32()).cast(pa.int32()) if kind is Kind.DATE else points.cast(pa.int64())
     numbers: NDArray[np.int64] = points.fill_null(0).to_numpy()
     return numbers
 

@@ -20,7 +20,7 @@ from pyflink.table import StreamTableEnvironment, Table
 
 from akdl.storage.model_place import PlacedModel
 from akdl.wire import Prediction
-from bridge.codec.ipc import read_batch
+from bridge.codec.ipc import read_batch, selected
 from bridge.codec.to_arrow import ColumnDecoder
 from bridge.codec.to_columns import to_columns
 from bridge.exceptions import BridgeError, RowError
@@ -126,14 +126,14 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
         _, kinds, arrow = value
         batch = read_batch(arrow)
         give_large_blocks_back(batch.num_rows, len(arrow))
-        fed = batch.select(self._settings.input_schema.names)
+        fed = selected(batch, self._settings.input_schema.names)
         columns, begun = to_columns(fed, self._settings.input_schema), time.monotonic()
         prediction = self._process.predict(columns)
         newer = sum(notice.level == logging.INFO for notice in prediction.notices)  # other notices are warnings
         took_s = time.monotonic() - begun
         self._metrics.add(batch.num_rows, len(prediction.bad_rows), took_s, newer)
         self._status.add(batch.num_rows, took_s)
-        predicted = with_outputs(batch, prediction, self._decoder, self._settings).select(self._columns)
+        predicted = selected(with_outputs(batch, prediction, self._decoder, self._settings), self._columns)
         yield from pieces(predicted, kinds)
 
 

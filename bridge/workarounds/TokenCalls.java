@@ -3,14 +3,14 @@ import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.util.ArrayList;
 import java.util.List;
-import org.apache.beam.vendor.grpc.v1p60p1.io.grpc.InternalGlobalInterceptors;
-import org.apache.beam.vendor.grpc.v1p60p1.io.grpc.Metadata;
-import org.apache.beam.vendor.grpc.v1p60p1.io.grpc.ServerCall;
-import org.apache.beam.vendor.grpc.v1p60p1.io.grpc.ServerCallHandler;
-import org.apache.beam.vendor.grpc.v1p60p1.io.grpc.ServerInterceptor;
-import org.apache.beam.vendor.grpc.v1p60p1.io.grpc.Status;
+import GRPC.InternalGlobalInterceptors;
+import GRPC.Metadata;
+import GRPC.ServerCall;
+import GRPC.ServerCallHandler;
+import GRPC.ServerInterceptor;
+import GRPC.Status;
 
-/** Lets Beam's servers in this JVM answer only calls with a token; see local_servers.py. */
+/** Lets Beam's servers in this JVM answer only calls with a token; local_servers.py puts the package of its gRPC for GRPC. */
 public class TokenCalls implements ServerInterceptor {
     private static final Metadata.Key HEADER = Metadata.Key.of("akdl-token", Metadata.ASCII_STRING_MARSHALLER);
     private byte[] token;

@@ -129,11 +129,21 @@ def _ask_for_token() -> None:
     from apache_beam.runners.worker.worker_id_interceptor import WorkerIdInterceptor, _ClientCallDetails
     from pyflink.fn_execution.beam import beam_worker_pool_service
     from pyflink.java_gateway import get_gateway
+    from pyflink.version import __version__
 
+    if __version__.startswith("1."):
+        logger.warning(
+            "Flink %s cannot protect the servers of local jobs: other users and hosts can read the rows and files of this "
+            "program. Use Flink 2, or a host of your own behind a firewall",
+            __version__,
+        )
+        return
     token = secrets.token_urlsafe(32)
     jvm = get_gateway().jvm
     name = "TokenCalls"
     text = (importlib.resources.files(__package__) / f"{name}.java").read_text(encoding="utf-8")
+    of_beam = jvm.org.apache.beam.model.fnexecution.v1.BeamFnControlGrpc.getServiceDescriptor().getClass().getName()
+    text = text.replace("GRPC.", of_beam.rpartition(".")[0] + ".")
     loader = jvm.Thread.currentThread().getContextClassLoader()
     jvm.org.apache.flink.table.runtime.generated.CompileUtils.compile(loader, name, text).newInstance().ask(token)
 

@@ -51,7 +51,7 @@ class TableSource(Operator[Any]):
 
     def __init__(self, table: Table) -> None:
         super().__init__()
-        if not hasattr(table, "get_resolved_schema"):
+        if not hasattr(table, "_j_table"):
             raise ConfigurationError(f"{type(self).__name__}: expected a PyFlink Table, got a {type(table).__name__}")
         know_planner(environment_of(table))
         fix_workers()  # the user may have created the environment

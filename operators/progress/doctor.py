@@ -29,8 +29,8 @@ from operators.prepare.python_env import find_python
 
 OK, NOTE, WRONG = "ok", "note", "WRONG"
 
-_FLINK = (2, 3)
-_WANTED = ".".join(map(str, _FLINK))
+_FLINKS = ((1, 20), (2, 3))  # the first and the last release
+_WANTED = " to ".join(".".join(map(str, release)) for release in _FLINKS)
 _PYTHONS = ((3, 9), (3, 12))  # the first and the last version that apache-flink supports
 _PACKAGES = ("apache-flink", "pandas", "pyarrow", "psutil", "requests", "rich", "grpcio", "protobuf", "numpy")
 _ENVIRONMENTS = {"TF115_PYTHON_ENV_PATH": "TensorFlow 1 operators", "TF231_PYTHON_ENV_PATH": "TensorFlow 2 operators"}
@@ -136,8 +136,10 @@ def python() -> Iterator[Finding]:
         )
     flink = found["apache-flink"]
     if flink is not None:
-        fits = _release(flink) == _FLINK
-        yield Finding(OK if fits else WRONG, "Flink", flink, "" if fits else f"pip install 'apache-flink~={_WANTED}.0'")
+        fits = _FLINKS[0] <= _release(flink) <= _FLINKS[1]
+        newest = ".".join(map(str, _FLINKS[1]))
+        remedy = "" if fits else f"take Flink {_WANTED}: pip install 'apache-flink~={newest}.0'"
+        yield Finding(OK if fits else WRONG, "Flink", flink, remedy)
 
 
 def java() -> Iterator[Finding]:
@@ -269,7 +271,7 @@ def cluster(address: str, verify: bool | str = True) -> Iterator[Finding]:
         found = f"no Flink answers there: {type(error).__name__}: {error}"
         yield Finding(WRONG, what, found, "start the cluster, or give host and port of its REST endpoint, often 8081")
         return
-    fits = _release(version) == _FLINK
+    fits = _FLINKS[0] <= _release(version) <= _FLINKS[1]
     yield Finding(OK if fits else WRONG, what, f"Flink {version}", "" if fits else f"take a cluster of Flink {_WANTED}")
     found = f"{free} of {total} slots free, {managers} TaskManagers"
     if not total:

@@ -153,7 +153,7 @@ def pipeline(path: str) -> None:
 def sink(path: str) -> None:
     schema = Schema.parse("x BIGINT")
     receiver = _FileReceiver(path, lambda file: AkWriter(file, schema, datetime.timezone.utc))
-    receiver.take(pa.record_batch({"x": [1]}))
+    receiver.take(pa.RecordBatch.from_pydict({"x": [1]}))
     receiver.finish()
 
 

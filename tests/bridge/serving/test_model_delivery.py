@@ -57,7 +57,7 @@ def attempt(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
 def chunk(rows: Rows) -> Any:
     columns = {"number": [number for number, _ in rows], "text": [text for _, text in rows]}
     empty = [None] * len(rows)
-    table = pa.record_batch({**columns, "model": pa.array(empty, pa.string()), "rows": pa.array(empty, pa.int64())})
+    table = pa.RecordBatch.from_pydict({**columns, "model": pa.array(empty, pa.string()), "rows": pa.array(empty, pa.int64())})
     return Element.CHUNK, 0, len(rows), write_batch(table)
 
 

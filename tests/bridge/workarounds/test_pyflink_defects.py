@@ -67,6 +67,8 @@ def test_the_schema_of_a_wide_table_costs_no_calls_for_each_column(monkeypatch: 
     table_env = useLocalEnv(1).btenv
     numbers = ", ".join(f"CAST({n} AS DOUBLE) AS c{n}" for n in range(30))
     table = table_env.sql_query(f"SELECT {numbers}, 'x' AS s, TIMESTAMP '2020-01-01 00:00:00.001' AS t, ARRAY[1, 2] AS a")
+    if not hasattr(type(table), "get_resolved_schema"):
+        pytest.skip("this PyFlink has no other way to the schema to compare with")
     resolved = table.get_resolved_schema()
     asked = []
     convert = types._from_java_data_type

@@ -24,7 +24,7 @@ def test_plugins_are_taken_and_not_used(caplog: pytest.LogCaptureFixture) -> Non
     assert AlinkGlobalConfiguration.getPluginDir() == "/plugins"
     assert AlinkGlobalConfiguration.getPluginUrl() == "http://plugins"
     assert not AlinkGlobalConfiguration.getAutoPluginDownload()
-    assert AlinkGlobalConfiguration.getFlinkVersion().startswith("flink-2.")
+    assert AlinkGlobalConfiguration.getFlinkVersion().startswith("flink-")
 
 
 def test_a_flink_home_is_not_used(caplog: pytest.LogCaptureFixture) -> None:

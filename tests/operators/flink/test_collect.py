@@ -112,7 +112,7 @@ def test_instants_are_in_the_time_zone_of_the_environment(
 
 
 def test_rows_that_are_taken_back_do_not_come() -> None:
-    batch = pa.record_batch({"id": [1, 2, 1, 1, 3], "x": ["a", None, "a", "b", "c"]})
+    batch = pa.RecordBatch.from_pydict({"id": [1, 2, 1, 1, 3], "x": ["a", None, "a", "b", "c"]})
     kinds = bytes([0, 0, 1, 2, 0])
     left = pa.Table.from_batches(still_there([batch, batch.slice(0, 1)], [kinds, None]))
     assert left.to_pylist() == [{"id": 2, "x": None}, {"id": 1, "x": "b"}, {"id": 3, "x": "c"}, {"id": 1, "x": "a"}]

@@ -107,7 +107,7 @@ def test_without_rich_a_terminal_gets_lines(capsys: pytest.CaptureFixture[str], 
 def test_packages_and_releases(monkeypatch: pytest.MonkeyPatch) -> None:
     def version(package: str) -> str:
         if package == "apache-flink":
-            return "2.1.0"
+            return "1.19.3"
         raise importlib.metadata.PackageNotFoundError(package)
 
     monkeypatch.setattr(importlib.metadata, "version", version)
@@ -116,7 +116,7 @@ def test_packages_and_releases(monkeypatch: pytest.MonkeyPatch) -> None:
     assert states([python, packages, flink]) == [WRONG] * 3
     assert python.remedy == "take Python 3.9 to 3.12 for Flink's side"
     assert packages.found == "without pandas, pyarrow, psutil, requests, rich, grpcio, protobuf, numpy"
-    assert flink.remedy == "pip install 'apache-flink~=2.3.0'"
+    assert flink.remedy == "take Flink 1.20 to 2.3: pip install 'apache-flink~=2.3.0'"
 
 
 def test_java_that_is_too_old(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
