@@ -23,7 +23,7 @@ PACKAGES = ("akdl", "bridge", "operators")
 # The names of packages, where that of their module is another one. Flink says which versions of its own packages it takes.
 DISTRIBUTIONS = {
     "apache_beam": "apache-flink", "dockerfile_parse": "dockerfile-parse", "google": "protobuf", "grpc": "grpcio",
-    "grpc_tools": "grpcio-tools", "keras": "tensorflow", "maven_artifact": "maven-artifact", "py4j": "apache-flink", "pyflink": "apache-flink", "yaml": "pyyaml",
+    "grpc_tools": "grpcio-tools", "keras": "tensorflow", "maven_artifact": "maven-artifact", "py4j": "apache-flink", "pyarrow_hotfix": "pyarrow-hotfix", "pyflink": "apache-flink", "yaml": "pyyaml",
 }  # fmt: skip
 PYTHONS = [f"3.{minor}" for minor in range(7, 15)]
 MACHINES = [("linux", "x86_64"), ("linux", "aarch64"), ("darwin", "arm64"), ("darwin", "x86_64"), ("win32", "AMD64")]
@@ -85,7 +85,7 @@ def test_akdl_declares_what_it_imports(declared: dict[str, Any]) -> None:
 
 def test_the_flink_side_declares_what_it_imports(declared: dict[str, Any]) -> None:
     extras = declared["extras_require"]
-    allowed = names([*declared["install_requires"], *extras["flink"], *extras["tls"]])
+    allowed = names([*declared["install_requires"], *extras["flink"], *extras["flink-1.20"], *extras["tls"]])
     allowed.add("IPython")  # asked only where it runs the program
     assert {(name, path) for name, path in imports("bridge", "operators") if name not in allowed} == set()
 

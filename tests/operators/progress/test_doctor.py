@@ -214,7 +214,7 @@ def test_gpus(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
     ("answer", "expected", "text"),
     [
         (OVERVIEW, [OK, OK], "3 of 8 slots free, 2 TaskManagers"),
-        ({**OVERVIEW, "flink-version": "1.20.0"}, [WRONG, OK], "3 of 8"),
+        ({**OVERVIEW, "flink-version": "1.19.0"}, [WRONG, OK], "3 of 8"),
         ({**OVERVIEW, "slots-available": 0}, [OK, WRONG], "0 of 8"),
         ({**OVERVIEW, "slots-available": 0, "slots-total": 0, "taskmanagers": 0}, [OK, WRONG], "0 of 0"),
         ({"hello": "world"}, [WRONG], "no Flink answers there: KeyError"),
