@@ -14,11 +14,7 @@ COMMANDS = {
 }
 
 # What runs, on both sides of the process line: `akdl.process.preflight`. Calls of some newer releases of grpcio can deadlock.
-BOTH_SIDES = [
-    "grpcio>=1.62.3,!=1.66.*,!=1.67.*,!=1.68.*,!=1.69.*,!=1.70.*",
-    "protobuf>=3.20.2",
-    "numpy>=1.16.3",
-]
+BOTH_SIDES = ["grpcio>=1.62.3,!=1.66.*,!=1.67.*,!=1.68.*,!=1.69.*,!=1.70.*", "protobuf>=3.20.2", "numpy>=1.16.3"]
 
 # The oldest releases without known vulnerabilities that each Python has.
 _SAFE = ['protobuf>=4.25.9; python_version >= "3.8"', 'numpy>=1.22; python_version >= "3.8"']
