@@ -75,7 +75,12 @@ def test_the_feed(tmp_path: pathlib.Path, run_here: Callable[..., str]) -> None:
     assert "Processor seconds per million rows (in the kernel)" in printed
 
 
-@pytest.mark.parametrize(("script", "lines"), [("predict", {"a dense layer of 10 to 1"}), ("output", {"write_batch", "write"})])
+SINKS = {f"{form}, {what}" for form in ("csv", "json", "parquet", "feather") for what in ("writer", "job")}
+
+
+@pytest.mark.parametrize(
+    ("script", "lines"), [("predict", {"a dense layer of 10 to 1"}), ("output", {"write_batch", "write"}), ("sinks", SINKS)]
+)
 def test_jobs_beside_their_limit(tmp_path: pathlib.Path, run_here: Callable[..., str], script: str, lines: set[str]) -> None:
     found = figures(tmp_path, script, run_here(tmp_path, script, "--rounds", "1", "--scale", "0.001"))
     assert set(found) == lines
