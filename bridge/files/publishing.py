@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Mapping
+import time
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.fs
@@ -26,6 +26,8 @@ CHECKPOINT_ENDS_FILE = (
     "without checkpoints"
 )
 MANIFEST = "_manifest.json"
+_STAGING = ".incomplete"
+_DEAD_NS = 86_400 * 10**9  # of a staging folder without changes, whose program has been killed
 
 Files = dict[str, list[int]]
 """Rows and bytes of each file, by its name inside the folder."""
@@ -52,7 +54,7 @@ class FileSink:
 
     @property
     def staging(self) -> str:
-        return f"{self.address.rstrip('/')}.{self.token}.incomplete"
+        return f"{self.address.rstrip('/')}.{self.token}{_STAGING}"
 
     @property
     def keeps_manifest(self) -> bool:
@@ -113,30 +115,30 @@ def publish(sink: FileSink, written: Files) -> None:
     if sink.is_single:
         files.move(f"{root}/{next(iter(written))}", target)
         files.delete_dir(root)
-        return
-    _sweep(files, root, sink.token, written)
-    if sink.keeps_manifest:
-        before = _listed(files, target)
+    elif sink.keeps_manifest:
         with files.open_output_stream(f"{target}/{MANIFEST}") as file:
             rows = {name: rows for name, (rows, _) in written.items()}
             file.write(json.dumps({"files": rows}).encode())
-        for name in before - set(written):
-            if not is_missing(files, f"{target}/{name}"):
-                files.delete_file(f"{target}/{name}")
-        return
-    old = f"{target}.{sink.token}.old"
-    if not is_missing(files, target):
-        files.move(target, old)
-    files.move(root, target)
-    if not is_missing(files, old):
-        files.delete_dir(old)
+        _sweep(files, root, written)
+    else:
+        _sweep(files, root, written)
+        old = f"{target}.{sink.token}.old"
+        if not is_missing(files, target):
+            files.move(target, old)
+        files.move(root, target)
+        if not is_missing(files, old):
+            files.delete_dir(old)
+    for info in files.get_file_info(pa.fs.FileSelector(os.path.dirname(target))) if not is_remote(sink.address) else ():
+        is_staging = info.base_name.startswith(f"{os.path.basename(target)}.") and info.base_name.endswith(_STAGING)
+        if is_staging and info.mtime_ns < time.time_ns() - _DEAD_NS:
+            files.delete_dir(info.path)
 
 
 def abandon(sink: FileSink) -> None:
     """Remove what a failed job has left; after a successful one there is nothing."""
     files, target = file_system(sink.address)
     if sink.keeps_manifest:
-        _sweep(files, target, sink.token, dict.fromkeys(_listed(files, target)))
+        _sweep(files, target, _listed(files, target))
         return
     old = f"{target}.{sink.token}.old"
     if not sink.is_single and is_missing(files, target) and not is_missing(files, old):
@@ -182,9 +184,9 @@ def _listed(files: pa.fs.FileSystem, folder: str) -> set[str]:
         return set(json.loads(file.read())["files"])
 
 
-def _sweep(files: pa.fs.FileSystem, root: str, token: str, kept: Mapping[str, Any]) -> None:
-    """Remove the records of a run, and the files of its dead attempts."""
+def _sweep(files: pa.fs.FileSystem, root: str, kept: Collection[str]) -> None:
+    """Remove all files of sinks but those kept: of earlier runs and dead attempts, and records."""
     keep = {f"{root}/{name}" for name in kept}
     for path in files_in(files, root):
-        if token in os.path.basename(path) and path not in keep:
+        if os.path.basename(path).startswith(("part-", "_c")) and path not in keep:
             files.delete_file(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 import pytest
@@ -33,6 +34,14 @@ def test_new_files_replace_the_earlier_ones(root: str) -> None:
         publish(sink, files)  # by a committer whose first attempt died after it
         assert found_ids(address) == [number]
     assert len([name for name in files_of(root) if "part-" in name]) == 1
+    killed = sink_of(address, token="33333333")
+    written(PartFiles(killed, 0, 1), ids(3))
+    if root.startswith("/"):
+        os.utime(f"{root}/out.33333333.incomplete", (0, 0))
+    publish(sink_of(address, token="44444444"), written(PartFiles(sink_of(address, token="44444444"), 0, 1), ids(2)))
+    assert not [name for name in files_of(root) if "33333333" in name], (
+        "what a killed program has left goes with the next files"
+    )
     abandon(sink)
     assert found_ids(address) == [2]
 
