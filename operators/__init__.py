@@ -11,6 +11,18 @@ from operators.alink.settings import AlinkGlobalConfiguration
 from operators.batch_operator import BatchOperator, MemSourceBatchOp, TableSourceBatchOp
 from operators.column_functions import AlinkDataTypes, udf, udtf
 from operators.errors.uncaught import show_briefly as _show_briefly
+from operators.file_sources import (
+    FeatherSourceBatchOp,
+    FeatherSourceStreamOp,
+    FileSourceBatchOp,
+    FileSourceStreamOp,
+    JsonSourceBatchOp,
+    JsonSourceStreamOp,
+    OrcSourceBatchOp,
+    OrcSourceStreamOp,
+    ParquetSourceBatchOp,
+    ParquetSourceStreamOp,
+)
 from operators.flink.env import MLEnv, getMLEnv, resetEnv, useCustomEnv, useLocalEnv, useRemoteEnv
 from operators.keras_sequential import (
     KerasSequentialClassificationModel,
@@ -61,8 +73,6 @@ from operators.sources import (
     AkSourceStreamOp,
     CsvSourceBatchOp,
     CsvSourceStreamOp,
-    ParquetSourceBatchOp,
-    ParquetSourceStreamOp,
     RandomTableSourceBatchOp,
     RandomTableSourceStreamOp,
 )
@@ -72,18 +82,20 @@ from operators.tables.csv_cells import USUAL_NULLS
 __all__ = [
     "AkSinkBatchOp", "AkSourceBatchOp", "AkSourceStreamOp", "AlinkDataTypes", "AlinkGlobalConfiguration", "BatchOperator",
     "BridgeError", "ConfigurationError", "CsvSinkBatchOp", "CsvSinkStreamOp", "CsvSourceBatchOp", "CsvSourceStreamOp",
-    "FeatherSinkBatchOp", "FeatherSinkStreamOp", "JobError", "JsonSinkBatchOp", "JsonSinkStreamOp",
+    "FeatherSinkBatchOp", "FeatherSinkStreamOp", "FeatherSourceBatchOp", "FeatherSourceStreamOp", "FileSourceBatchOp",
+    "FileSourceStreamOp", "JobError", "JsonSinkBatchOp", "JsonSinkStreamOp", "JsonSourceBatchOp", "JsonSourceStreamOp",
     "KerasSequentialClassificationModel", "KerasSequentialClassifier", "KerasSequentialClassifierPredictBatchOp",
     "KerasSequentialClassifierPredictStreamOp", "KerasSequentialClassifierTrainBatchOp", "KerasSequentialRegressionModel",
     "KerasSequentialRegressor", "KerasSequentialRegressorPredictBatchOp", "KerasSequentialRegressorPredictStreamOp",
     "KerasSequentialRegressorTrainBatchOp", "LocalPredictor", "MLEnv", "MemSourceBatchOp", "MemSourceStreamOp",
-    "ParquetSinkBatchOp", "ParquetSinkStreamOp", "ParquetSourceBatchOp", "ParquetSourceStreamOp", "Pipeline",
-    "PipelineModel", "RandomTableSourceBatchOp", "RandomTableSourceStreamOp", "RowError", "SchemaError", "StreamOperator",
-    "TF2TableModelTrainBatchOp", "TF2TableModelTrainer", "TFSavedModelPredictBatchOp", "TFSavedModelPredictStreamOp",
-    "TFSavedModelPredictor", "TFTableModelPredictBatchOp", "TFTableModelPredictStreamOp", "TFTableModelPredictor",
-    "TFTableModelTrainBatchOp", "TFTableModelTrainer", "TableSinkBatchOp", "TableSourceBatchOp", "TableSourceStreamOp",
-    "TaskError", "TensorFlow2BatchOp", "TensorFlow2StreamOp", "TensorFlowBatchOp", "TensorFlowStreamOp", "USUAL_NULLS",
-    "getMLEnv", "resetEnv", "udf", "udtf", "useCustomEnv", "useLocalEnv", "useRemoteEnv", "waitForJob",
+    "OrcSourceBatchOp", "OrcSourceStreamOp", "ParquetSinkBatchOp", "ParquetSinkStreamOp", "ParquetSourceBatchOp",
+    "ParquetSourceStreamOp", "Pipeline", "PipelineModel", "RandomTableSourceBatchOp", "RandomTableSourceStreamOp", "RowError",
+    "SchemaError", "StreamOperator", "TF2TableModelTrainBatchOp", "TF2TableModelTrainer", "TFSavedModelPredictBatchOp",
+    "TFSavedModelPredictStreamOp", "TFSavedModelPredictor", "TFTableModelPredictBatchOp", "TFTableModelPredictStreamOp",
+    "TFTableModelPredictor", "TFTableModelTrainBatchOp", "TFTableModelTrainer", "TableSinkBatchOp", "TableSourceBatchOp",
+    "TableSourceStreamOp", "TaskError", "TensorFlow2BatchOp", "TensorFlow2StreamOp", "TensorFlowBatchOp",
+    "TensorFlowStreamOp", "USUAL_NULLS", "getMLEnv", "resetEnv", "udf", "udtf", "useCustomEnv", "useLocalEnv", "useRemoteEnv",
+    "waitForJob",
 ]  # fmt: skip
 
 _show_briefly()

@@ -1,4 +1,4 @@
-"""Sources: CSV, .ak and Parquet files, and random numbers."""
+"""Sources: CSV and .ak files, and random numbers."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ from operators.base.job import session_zone
 from operators.base.source_operator import SourceOperator
 from operators.batch_operator import BatchOperator
 from operators.errors.csv_faults import CsvFiles, remember
-from operators.errors.missing_jars import require_format
-from operators.params.accessors import AkSourceParams, CsvParams, ParquetParams, RandomStreamParams, RandomTableParams
+from operators.params.accessors import AkSourceParams, CsvParams, RandomStreamParams, RandomTableParams
 from operators.prepare.fetched_file import fetched, is_name_of_flink
 from operators.stream_operator import StreamOperator
 from operators.tables.csv_cells import cell_sql, has_no_cast
@@ -193,40 +192,6 @@ class AkSourceBatchOp(_AkSource, BatchOperator):
 
 class AkSourceStreamOp(_AkSource, StreamOperator):
     """An .ak file or a folder of them as a bounded stream, see `AkSourceBatchOp`."""
-
-
-class _ParquetSource(ParquetParams, SourceOperator):
-    def _make(self, table_env: StreamTableEnvironment) -> Table:
-        from bridge.flink.time_attributes import with_event_time
-
-        values = self._values_of_all()
-        require_format(type(self).__name__, "parquet")
-        path = values["filePath"] if "://" in values["filePath"] else os.path.abspath(values["filePath"])
-        if not is_name_of_flink(path):
-            raise ConfigurationError(
-                f"{type(self).__name__}: parameter 'filePath': {path}: Flink does not support backslashes and colons in file "
-                "names: rename the file"
-            )
-        schema, watermark = split_watermark(values["schemaStr"])
-        columns = [f"{quoted(c.name)} {c.type.sql}" for c in Schema.parse(schema).all_nullable]
-        table = _table_of(table_env, columns, {"connector": "filesystem", "format": "parquet", "path": path})
-        self._fix()
-        return with_event_time(table_env, table, watermark)
-
-
-class ParquetSourceBatchOp(_ParquetSource, BatchOperator):
-    """Parquet files at any address that Flink supports.
-
-    Example:
-        trips = ParquetSourceBatchOp(filePath="trips", schemaStr="id BIGINT, fare DOUBLE")
-
-    Raises:
-        ConfigurationError: Flink's jar for Parquet is missing; the message names the jar and its folder.
-    """
-
-
-class ParquetSourceStreamOp(_ParquetSource, StreamOperator):
-    """Parquet files as a bounded stream, see `ParquetSourceBatchOp`."""
 
 
 def _with_digits(where: str, schema: Schema, rows: list[tuple[Any, ...]]) -> Schema:

@@ -39,7 +39,7 @@ ROOTS = {
     "akdl": {"entry", "features", "masking", "near_names", "testing", "tf_version"},
     "bridge": {"exceptions", "interrupts", "schema", "settings", "table_env"},
     "operators": {
-        "batch_operator", "column_functions", "keras_sequential", "local_predictor", "pipeline",
+        "batch_operator", "column_functions", "file_sources", "keras_sequential", "local_predictor", "pipeline",
         "predict_batch", "predict_stream", "script", "sinks", "sources", "stream_operator",
     },
 }  # fmt: skip

@@ -1,1 +1,1 @@
-"""Files of rows."""
+"""Files of rows: reading them in parts, and writing them."""

@@ -1,7 +1,6 @@
 """Score the rows of a Parquet file with a SavedModel, with SQL before and after it.
 
-pandas reads the file, so a jar is not needed. For larger files, `ParquetSourceBatchOp` reads inside Flink, with Flink's jar for
-Parquet.
+Names and types of the columns come from the file.
 
     python examples/parquet_scoring/job.py
 
@@ -19,7 +18,7 @@ import tempfile
 import numpy as np
 import pandas as pd
 
-from operators import BatchOperator, TFSavedModelPredictBatchOp, useLocalEnv
+from operators import BatchOperator, ParquetSourceBatchOp, TFSavedModelPredictBatchOp, useLocalEnv
 
 
 def write_orders(path, count=12_000, seed=3):
@@ -52,9 +51,9 @@ def export_model(folder):
 useLocalEnv(1)
 with tempfile.TemporaryDirectory() as folder:
     write_orders(pathlib.Path(folder, "orders.parquet"))
-    orders = pd.read_parquet(pathlib.Path(folder, "orders.parquet"))
-    print(f"{len(orders)} orders in the file")
-    BatchOperator.fromDataframe(orders).registerTableName("orders")
+    orders = ParquetSourceBatchOp(filePath=f"{folder}/orders.parquet")
+    print(f"{len(orders.collectToDataframe())} orders in the file")
+    orders.registerTableName("orders")
     # Inputs of the model: the amount of an order, and the number of orders of its customer in the month.
     enriched = BatchOperator.sqlQuery(
         """

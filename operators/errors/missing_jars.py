@@ -93,14 +93,6 @@ def missing_jar(text: str) -> ConfigurationError | None:
     return ConfigurationError(_message(kind, name, sorted(known)))
 
 
-def require_format(operator: str, name: str) -> None:
-    from pyflink.java_gateway import get_gateway
-
-    loader = get_gateway().jvm.Thread.currentThread().getContextClassLoader()
-    if loader.getResource(f"org/apache/flink/formats/{name}") is None:
-        raise ConfigurationError(f"{operator}: {_message(FORMAT, name, [])}")
-
-
 def coordinates(name: str) -> Sequence[str]:
     """Return the Maven coordinates of the jars of a name; empty where no release for the Flink of this program is known."""
     flink = _release(flink_version())

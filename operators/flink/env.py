@@ -41,7 +41,6 @@ _BUNDLE_MS = "python.fn-execution.bundle.time"
 # What jobs need of Flink; a user's own configuration wins.
 _DEFAULTS = {
     "python.fn-execution.arrow.batch.size": "8000",  # for vectorized functions of the user's own, and results in pandas
-    "python.fn-execution.bundle.size": "80000",
     # Until a bundle ends, rows that wait for a slow Python worker take memory outside the JVM's heap, without a bound.
     _BUNDLE_MS: "200",
     # Else each row is copied between the steps of a task, which took a third of its time.

@@ -23,7 +23,12 @@ _KINDS = {
     "RandomTableParams": ("random tables", data_catalog.RANDOM_TABLE),
     "RandomStreamParams": ("random streams", data_catalog.RANDOM_STREAM),
     "CsvParams": ("CSV sources", data_catalog.CSV),
-    "ParquetParams": ("Parquet sources", data_catalog.PARQUET),
+    "TypedFilesParams": ("sources of files of one format", data_catalog.TYPED_FILES),
+    "TypedFilesStreamParams": (
+        "streams of files of one format", (*data_catalog.TYPED_FILES, data_catalog.SCAN_INTERVAL),
+    ),
+    "FilesParams": ("sources of files", data_catalog.FILES),
+    "FilesStreamParams": ("streams of files", (*data_catalog.FILES, data_catalog.SCAN_INTERVAL)),
     "AkSourceParams": ("sources of .ak files", data_catalog.AK_SOURCE),
     "AkSinkParams": ("sinks of .ak files", data_catalog.AK_SINK),
     "FilesSinkParams": ("sinks of Parquet, Feather and JSON files", data_catalog.FILES_SINK),

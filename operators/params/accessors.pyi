@@ -2779,44 +2779,273 @@ class CsvParams(WithParams):
     def getMLEnvironmentId(self) -> int:
         """Always 0: a program has one environment. (default 0)"""
 
-class ParquetParams(WithParams):
-    """Parameters of Parquet sources."""
+class TypedFilesParams(WithParams):
+    """Parameters of sources of files of one format."""
 
     def __init__(
         self,
         *,
-        filePath: str = ...,
+        filePath: Sequence[str] | str = ...,
+        selectedCols: Sequence[str] = ...,
+        columns: Sequence[str] = ...,
+        filter: Any = ...,
         schemaStr: str = ...,
         schema: str = ...,
         tableSchema: str = ...,
         MLEnvironmentId: int = ...,
     ) -> None: ...
-    def setFilePath(self, value: str) -> Self:
-        """Path of a file or folder, or any address that Flink reads. (required)"""
+    def setFilePath(self, value: Sequence[str] | str) -> Self:
+        """Files, folders and patterns such as data/*.parquet, one or a list: paths on all hosts, or addresses for fsspec. (required)"""
 
-    def getFilePath(self) -> str:
-        """Path of a file or folder, or any address that Flink reads. (required)"""
+    def getFilePath(self) -> list[str]:
+        """Files, folders and patterns such as data/*.parquet, one or a list: paths on all hosts, or addresses for fsspec. (required)"""
+
+    def setSelectedCols(self, value: Sequence[str]) -> Self:
+        """Columns to read, in this order; all when it is not set. (default None)"""
+
+    def getSelectedCols(self) -> list[str] | None:
+        """Columns to read, in this order; all when it is not set. (default None)"""
+
+    def setColumns(self, value: Sequence[str]) -> Self:
+        """Columns to read, in this order; all when it is not set. (default None)"""
+
+    def getColumns(self) -> list[str] | None:
+        """Columns to read, in this order; all when it is not set. (default None)"""
+
+    def setFilter(self, value: Any) -> Self:
+        """Rows to read: a predicate such as "price > 1.5 AND city IN ('Rome', 'Oslo')", or an expression of pyarrow. (default None)"""
+
+    def getFilter(self) -> Any | None:
+        """Rows to read: a predicate such as "price > 1.5 AND city IN ('Rome', 'Oslo')", or an expression of pyarrow. (default None)"""
 
     def setSchemaStr(self, value: str) -> Self:
-        """Columns: "name type, name type". A stream may have an event time, as in `outputSchemaStr`: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (required)"""
+        """Columns, "name type, name type", whose cells are cast where files have another type; by the first file when it is not set. A stream may have an event time: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (default None)"""
 
     def setSchema(self, value: str) -> Self:
-        """Columns: "name type, name type". A stream may have an event time, as in `outputSchemaStr`: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (required)"""
+        """Columns, "name type, name type", whose cells are cast where files have another type; by the first file when it is not set. A stream may have an event time: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (default None)"""
 
-    def getSchema(self) -> str:
-        """Columns: "name type, name type". A stream may have an event time, as in `outputSchemaStr`: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (required)"""
+    def getSchema(self) -> str | None:
+        """Columns, "name type, name type", whose cells are cast where files have another type; by the first file when it is not set. A stream may have an event time: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (default None)"""
 
     def setTableSchema(self, value: str) -> Self:
-        """Columns: "name type, name type". A stream may have an event time, as in `outputSchemaStr`: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (required)"""
+        """Columns, "name type, name type", whose cells are cast where files have another type; by the first file when it is not set. A stream may have an event time: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (default None)"""
 
-    def getTableSchema(self) -> str:
-        """Columns: "name type, name type". A stream may have an event time, as in `outputSchemaStr`: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (required)"""
+    def getTableSchema(self) -> str | None:
+        """Columns, "name type, name type", whose cells are cast where files have another type; by the first file when it is not set. A stream may have an event time: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (default None)"""
 
     def setMLEnvironmentId(self, value: int) -> Self:
         """Always 0: a program has one environment. (default 0)"""
 
     def getMLEnvironmentId(self) -> int:
         """Always 0: a program has one environment. (default 0)"""
+
+class TypedFilesStreamParams(WithParams):
+    """Parameters of streams of files of one format."""
+
+    def __init__(
+        self,
+        *,
+        filePath: Sequence[str] | str = ...,
+        selectedCols: Sequence[str] = ...,
+        columns: Sequence[str] = ...,
+        filter: Any = ...,
+        schemaStr: str = ...,
+        schema: str = ...,
+        tableSchema: str = ...,
+        MLEnvironmentId: int = ...,
+        scanInterval: float = ...,
+    ) -> None: ...
+    def setFilePath(self, value: Sequence[str] | str) -> Self:
+        """Files, folders and patterns such as data/*.parquet, one or a list: paths on all hosts, or addresses for fsspec. (required)"""
+
+    def getFilePath(self) -> list[str]:
+        """Files, folders and patterns such as data/*.parquet, one or a list: paths on all hosts, or addresses for fsspec. (required)"""
+
+    def setSelectedCols(self, value: Sequence[str]) -> Self:
+        """Columns to read, in this order; all when it is not set. (default None)"""
+
+    def getSelectedCols(self) -> list[str] | None:
+        """Columns to read, in this order; all when it is not set. (default None)"""
+
+    def setColumns(self, value: Sequence[str]) -> Self:
+        """Columns to read, in this order; all when it is not set. (default None)"""
+
+    def getColumns(self) -> list[str] | None:
+        """Columns to read, in this order; all when it is not set. (default None)"""
+
+    def setFilter(self, value: Any) -> Self:
+        """Rows to read: a predicate such as "price > 1.5 AND city IN ('Rome', 'Oslo')", or an expression of pyarrow. (default None)"""
+
+    def getFilter(self) -> Any | None:
+        """Rows to read: a predicate such as "price > 1.5 AND city IN ('Rome', 'Oslo')", or an expression of pyarrow. (default None)"""
+
+    def setSchemaStr(self, value: str) -> Self:
+        """Columns, "name type, name type", whose cells are cast where files have another type; by the first file when it is not set. A stream may have an event time: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (default None)"""
+
+    def setSchema(self, value: str) -> Self:
+        """Columns, "name type, name type", whose cells are cast where files have another type; by the first file when it is not set. A stream may have an event time: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (default None)"""
+
+    def getSchema(self) -> str | None:
+        """Columns, "name type, name type", whose cells are cast where files have another type; by the first file when it is not set. A stream may have an event time: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (default None)"""
+
+    def setTableSchema(self, value: str) -> Self:
+        """Columns, "name type, name type", whose cells are cast where files have another type; by the first file when it is not set. A stream may have an event time: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (default None)"""
+
+    def getTableSchema(self) -> str | None:
+        """Columns, "name type, name type", whose cells are cast where files have another type; by the first file when it is not set. A stream may have an event time: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (default None)"""
+
+    def setMLEnvironmentId(self, value: int) -> Self:
+        """Always 0: a program has one environment. (default 0)"""
+
+    def getMLEnvironmentId(self) -> int:
+        """Always 0: a program has one environment. (default 0)"""
+
+    def setScanInterval(self, value: float) -> Self:
+        """Seconds between looks for new files; the stream ends after the present ones when it is not set. (default None)"""
+
+    def getScanInterval(self) -> float | None:
+        """Seconds between looks for new files; the stream ends after the present ones when it is not set. (default None)"""
+
+class FilesParams(WithParams):
+    """Parameters of sources of files."""
+
+    def __init__(
+        self,
+        *,
+        filePath: Sequence[str] | str = ...,
+        format: str = ...,
+        selectedCols: Sequence[str] = ...,
+        columns: Sequence[str] = ...,
+        filter: Any = ...,
+        schemaStr: str = ...,
+        schema: str = ...,
+        tableSchema: str = ...,
+        MLEnvironmentId: int = ...,
+    ) -> None: ...
+    def setFilePath(self, value: Sequence[str] | str) -> Self:
+        """Files, folders and patterns such as data/*.parquet, one or a list: paths on all hosts, or addresses for fsspec. (required)"""
+
+    def getFilePath(self) -> list[str]:
+        """Files, folders and patterns such as data/*.parquet, one or a list: paths on all hosts, or addresses for fsspec. (required)"""
+
+    def setFormat(self, value: str) -> Self:
+        """parquet, feather, orc or json; by the name of the first file when it is not set. (default None)"""
+
+    def getFormat(self) -> str | None:
+        """parquet, feather, orc or json; by the name of the first file when it is not set. (default None)"""
+
+    def setSelectedCols(self, value: Sequence[str]) -> Self:
+        """Columns to read, in this order; all when it is not set. (default None)"""
+
+    def getSelectedCols(self) -> list[str] | None:
+        """Columns to read, in this order; all when it is not set. (default None)"""
+
+    def setColumns(self, value: Sequence[str]) -> Self:
+        """Columns to read, in this order; all when it is not set. (default None)"""
+
+    def getColumns(self) -> list[str] | None:
+        """Columns to read, in this order; all when it is not set. (default None)"""
+
+    def setFilter(self, value: Any) -> Self:
+        """Rows to read: a predicate such as "price > 1.5 AND city IN ('Rome', 'Oslo')", or an expression of pyarrow. (default None)"""
+
+    def getFilter(self) -> Any | None:
+        """Rows to read: a predicate such as "price > 1.5 AND city IN ('Rome', 'Oslo')", or an expression of pyarrow. (default None)"""
+
+    def setSchemaStr(self, value: str) -> Self:
+        """Columns, "name type, name type", whose cells are cast where files have another type; by the first file when it is not set. A stream may have an event time: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (default None)"""
+
+    def setSchema(self, value: str) -> Self:
+        """Columns, "name type, name type", whose cells are cast where files have another type; by the first file when it is not set. A stream may have an event time: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (default None)"""
+
+    def getSchema(self) -> str | None:
+        """Columns, "name type, name type", whose cells are cast where files have another type; by the first file when it is not set. A stream may have an event time: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (default None)"""
+
+    def setTableSchema(self, value: str) -> Self:
+        """Columns, "name type, name type", whose cells are cast where files have another type; by the first file when it is not set. A stream may have an event time: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (default None)"""
+
+    def getTableSchema(self) -> str | None:
+        """Columns, "name type, name type", whose cells are cast where files have another type; by the first file when it is not set. A stream may have an event time: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (default None)"""
+
+    def setMLEnvironmentId(self, value: int) -> Self:
+        """Always 0: a program has one environment. (default 0)"""
+
+    def getMLEnvironmentId(self) -> int:
+        """Always 0: a program has one environment. (default 0)"""
+
+class FilesStreamParams(WithParams):
+    """Parameters of streams of files."""
+
+    def __init__(
+        self,
+        *,
+        filePath: Sequence[str] | str = ...,
+        format: str = ...,
+        selectedCols: Sequence[str] = ...,
+        columns: Sequence[str] = ...,
+        filter: Any = ...,
+        schemaStr: str = ...,
+        schema: str = ...,
+        tableSchema: str = ...,
+        MLEnvironmentId: int = ...,
+        scanInterval: float = ...,
+    ) -> None: ...
+    def setFilePath(self, value: Sequence[str] | str) -> Self:
+        """Files, folders and patterns such as data/*.parquet, one or a list: paths on all hosts, or addresses for fsspec. (required)"""
+
+    def getFilePath(self) -> list[str]:
+        """Files, folders and patterns such as data/*.parquet, one or a list: paths on all hosts, or addresses for fsspec. (required)"""
+
+    def setFormat(self, value: str) -> Self:
+        """parquet, feather, orc or json; by the name of the first file when it is not set. (default None)"""
+
+    def getFormat(self) -> str | None:
+        """parquet, feather, orc or json; by the name of the first file when it is not set. (default None)"""
+
+    def setSelectedCols(self, value: Sequence[str]) -> Self:
+        """Columns to read, in this order; all when it is not set. (default None)"""
+
+    def getSelectedCols(self) -> list[str] | None:
+        """Columns to read, in this order; all when it is not set. (default None)"""
+
+    def setColumns(self, value: Sequence[str]) -> Self:
+        """Columns to read, in this order; all when it is not set. (default None)"""
+
+    def getColumns(self) -> list[str] | None:
+        """Columns to read, in this order; all when it is not set. (default None)"""
+
+    def setFilter(self, value: Any) -> Self:
+        """Rows to read: a predicate such as "price > 1.5 AND city IN ('Rome', 'Oslo')", or an expression of pyarrow. (default None)"""
+
+    def getFilter(self) -> Any | None:
+        """Rows to read: a predicate such as "price > 1.5 AND city IN ('Rome', 'Oslo')", or an expression of pyarrow. (default None)"""
+
+    def setSchemaStr(self, value: str) -> Self:
+        """Columns, "name type, name type", whose cells are cast where files have another type; by the first file when it is not set. A stream may have an event time: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (default None)"""
+
+    def setSchema(self, value: str) -> Self:
+        """Columns, "name type, name type", whose cells are cast where files have another type; by the first file when it is not set. A stream may have an event time: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (default None)"""
+
+    def getSchema(self) -> str | None:
+        """Columns, "name type, name type", whose cells are cast where files have another type; by the first file when it is not set. A stream may have an event time: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (default None)"""
+
+    def setTableSchema(self, value: str) -> Self:
+        """Columns, "name type, name type", whose cells are cast where files have another type; by the first file when it is not set. A stream may have an event time: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (default None)"""
+
+    def getTableSchema(self) -> str | None:
+        """Columns, "name type, name type", whose cells are cast where files have another type; by the first file when it is not set. A stream may have an event time: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (default None)"""
+
+    def setMLEnvironmentId(self, value: int) -> Self:
+        """Always 0: a program has one environment. (default 0)"""
+
+    def getMLEnvironmentId(self) -> int:
+        """Always 0: a program has one environment. (default 0)"""
+
+    def setScanInterval(self, value: float) -> Self:
+        """Seconds between looks for new files; the stream ends after the present ones when it is not set. (default None)"""
+
+    def getScanInterval(self) -> float | None:
+        """Seconds between looks for new files; the stream ends after the present ones when it is not set. (default None)"""
 
 class AkSourceParams(WithParams):
     """Parameters of sources of .ak files."""

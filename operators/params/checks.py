@@ -92,6 +92,12 @@ def files(value: object) -> list[str]:
     return files
 
 
+def predicate(value: object) -> object:
+    if (isinstance(value, (str, list)) and value) or type(value).__name__ == "Expression":
+        return value
+    raise ValueError("a predicate as text, an expression of pyarrow, or its lists of (column, operator, value)")
+
+
 def variables(value: object) -> list[str]:
     expected = 'a list of names of variables, or of "NAME=value"'
     try:

@@ -9,11 +9,14 @@ from operators.params.checks import (
     any_text,
     character,
     count,
+    files,
     filled_text,
     flag,
     interval,
     names,
     one_file,
+    one_of,
+    predicate,
     some_seconds,
     stream_schema_text,
     text,
@@ -67,6 +70,32 @@ AK_TIME_ZONE = Param(
     'Time zone of DATE, TIME and TIMESTAMP in the file, such as "Asia/Shanghai"; that of the session if unset.', time_zone,
     None,
 )  # fmt: skip
+SOURCE_PATHS = Param(
+    "filePath", "Sequence[str] | str",
+    "Files, folders and patterns such as data/*.parquet, one or a list: paths on all hosts, or addresses for fsspec.", files,
+)  # fmt: skip
+FORMAT = Param(
+    "format", "str", "parquet, feather, orc or json; by the name of the first file when it is not set.",
+    one_of("parquet", "feather", "orc", "json"), None,
+)  # fmt: skip
+READ_COLS = Param(
+    "selectedCols", "Sequence[str]", "Columns to read, in this order; all when it is not set.", names, None,
+    aliases=("columns",),
+)  # fmt: skip
+FILTER = Param(
+    "filter", "Any",
+    "Rows to read: a predicate such as \"price > 1.5 AND city IN ('Rome', 'Oslo')\", or an expression of pyarrow.", predicate,
+    None,
+)  # fmt: skip
+FILES_SCHEMA_STR = replace(
+    SCHEMA_STR, default=None,
+    doc="Columns, \"name type, name type\", whose cells are cast where files have another type; by the first file when it is "
+    "not set. A stream may have an event time: \"..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts\".",
+)  # fmt: skip
+SCAN_INTERVAL = Param(
+    "scanInterval", "float", "Seconds between looks for new files; the stream ends after the present ones when it is not set.",
+    some_seconds, None,
+)  # fmt: skip
 SINK_PATH = Param("filePath", "str", "Path of a file on the host of this program.", filled_text)
 NUM_FILES = Param("numFiles", "int", "Number of files: always 1.", one_file, 1)
 FILES_PATH = Param(
@@ -95,7 +124,8 @@ CSV = (
     CSV_PATH, SCHEMA_STR, FIELD_DELIMITER, QUOTE_CHAR, IGNORE_FIRST_LINE, ROW_DELIMITER, SKIP_BLANK_LINE, LENIENT,
     NULL_LITERAL, ML_ENVIRONMENT_ID,
 )  # fmt: skip
-PARQUET = (FILE_PATH, SCHEMA_STR, ML_ENVIRONMENT_ID)
+TYPED_FILES = (SOURCE_PATHS, READ_COLS, FILTER, FILES_SCHEMA_STR, ML_ENVIRONMENT_ID)
+FILES = (SOURCE_PATHS, FORMAT, *TYPED_FILES[1:])
 AK_SOURCE = (AK_PATH, AK_TIME_ZONE, ML_ENVIRONMENT_ID)
 AK_SINK = (SINK_PATH, AK_TIME_ZONE, OVERWRITE_SINK, NUM_FILES, ML_ENVIRONMENT_ID)
 FILES_SINK = (FILES_PATH, PARTITION_BY, MAX_FILE_BYTES, OVERWRITE_SINK, SUBTASKS, ML_ENVIRONMENT_ID)

@@ -34,6 +34,7 @@ ALLOWED = {
     ),
     "bridge": (
         "akdl.masking",
+        "akdl.near_names",
         "akdl.wire",
         "akdl.wire.cells",
         "akdl.runner.config",

@@ -15,7 +15,11 @@ import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.orc as po
+import pyarrow.parquet as pq
 import pytest
+from pyarrow import feather
 
 from akdl.storage.model_archive import pack
 from bridge.exceptions import ConfigurationError
@@ -59,7 +63,6 @@ def main(task_config):
     model = Model()
     tf.saved_model.save(model, task_config.saved_model_dir, signatures={"serving_default": model.serve})
 """
-NO_JAR = "ParquetSourceBatchOp"  # reads with a jar that Flink does not bring
 
 
 def docstrings() -> Iterator[tuple[str, str, str]]:
@@ -86,6 +89,12 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
         pathlib.Path("score.py").write_text(SCORE)
         pathlib.Path("train.py").write_text(TRAIN)
         pathlib.Path("trips.csv").write_text("id,start time\n1,2024-02-29 12:00:00\n")
+        trips = pa.table({"id": [1, 2], "fare": [2.5, 7.0]})
+        os.mkdir("trips")
+        pq.write_table(trips, "trips/0.parquet")
+        po.write_table(trips, "trips.orc")
+        feather.write_feather(trips, "trips.feather")
+        trips.to_pandas().to_json("trips.jsonl", orient="records", lines=True)
         model = tf.Module()
         spec = tf.TensorSpec([None], tf.float32)
         model.serve = tf.function(lambda x0, x1: {"logits": x0 + x1}, input_signature=[spec, spec])
@@ -124,11 +133,10 @@ def test_examples_run(names: dict[str, Any]) -> None:
                 if isinstance(found, BatchOperator):
                     found.getColNames()
                     found.lazyCollectToDataframe(run.append)
-                elif isinstance(found, StreamOperator):
+                elif isinstance(found, StreamOperator) and "scanInterval" not in example:  # does not end
                     found.print(title=name)
-        except Exception as error:
-            if not (name == NO_JAR and "akdl-jars parquet" in str(error)):
-                wrong[name] = traceback.format_exc()
+        except Exception:
+            wrong[name] = traceback.format_exc()
     assert not wrong, "\n".join(wrong.values())
     BatchOperator.execute()
     StreamOperator.execute()

@@ -11,7 +11,7 @@ import pytest
 from pyflink.java_gateway import get_gateway
 
 from bridge.exceptions import ConfigurationError
-from operators import MLEnv, ParquetSourceBatchOp, resetEnv, useRemoteEnv
+from operators import MLEnv, resetEnv, useRemoteEnv
 from operators.errors.missing_jars import in_folder, lib_folder, missing_jar
 from tests.operators.flink.test_slots import serving
 
@@ -96,9 +96,6 @@ def test_tables_without_their_jar(env: MLEnv) -> None:
     calls: dict[str, Callable[[], Any]] = {
         "connector 'kafka'": lambda: tables.sql_query("SELECT * FROM no_kafka"),
         "format 'parquet'": lambda: one_row.execute_insert("no_parquet"),
-        "ParquetSourceBatchOp: Flink has no format 'parquet'": lambda: ParquetSourceBatchOp(
-            filePath="/data/t.parquet", schemaStr="a INT"
-        ).getColNames(),
     }
     for words, call in calls.items():
         with pytest.raises(ConfigurationError, match=words) as raised:

@@ -1,0 +1,165 @@
+"""Columns of files: SQL types for Arrow types, and cells in the form that ArrowToRows reads. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from akdl.wire.column_type import Kind
+from bridge.codec.types import arrow_type
+from bridge.exceptions import RowError, SchemaError
+from bridge.schema import Column, quoted
+
+
+@dataclass(frozen=True)
+class FileColumn:
+    """Column of a table in files.
+
+    Args:
+        arrow: Type of its cells in Arrow, as Flink reads it.
+        declared: Type that the user has declared; files may have other types, which are cast.
+    """
+
+    name: str
+    sql: str
+    arrow: pa.DataType
+    declared: Column | None = None
+
+
+_PLAIN = {
+    pa.bool_(): ("BOOLEAN", pa.bool_()),
+    pa.int8(): ("TINYINT", pa.int8()),
+    pa.int16(): ("SMALLINT", pa.int16()),
+    pa.int32(): ("INT", pa.int32()),
+    pa.int64(): ("BIGINT", pa.int64()),
+    pa.uint8(): ("SMALLINT", pa.int16()),
+    pa.uint16(): ("INT", pa.int32()),
+    pa.uint32(): ("BIGINT", pa.int64()),
+    pa.uint64(): ("DECIMAL(20, 0)", pa.decimal128(20, 0)),
+    pa.float16(): ("FLOAT", pa.float32()),
+    pa.float32(): ("FLOAT", pa.float32()),
+    pa.float64(): ("DOUBLE", pa.float64()),
+    pa.string(): ("STRING", pa.string()),
+    pa.large_string(): ("STRING", pa.string()),
+    pa.binary(): ("BYTES", pa.binary()),
+    pa.large_binary(): ("BYTES", pa.binary()),
+    pa.date32(): ("DATE", pa.date32()),
+    pa.date64(): ("DATE", pa.date32()),
+    pa.time32("s"): ("TIME(0)", pa.time32("s")),
+    pa.time32("ms"): ("TIME(3)", pa.time32("ms")),
+    pa.time64("us"): ("TIME(3)", pa.time32("ms")),
+    pa.time64("ns"): ("TIME(3)", pa.time32("ms")),
+}
+_TIMESTAMPS = {"s": (0, "s"), "ms": (3, "ms"), "us": (6, "us"), "ns": (6, "us")}
+_MOST_DIGITS = 38
+_REMEDY = "declare another type in schemaStr, or leave it out with selectedCols"
+
+
+def column_of_field(field: pa.Field) -> FileColumn:
+    """Column for a field of a file; SchemaError if Flink cannot store all of its cells exactly."""
+    found = _flink_type(field.type)
+    if found is None:
+        hint = ": all cells are null" if pa.types.is_null(field.type) else ""
+        raise SchemaError(f"the column {field.name!r} has the type {field.type}, which Flink does not have{hint}: {_REMEDY}")
+    column = FileColumn(field.name, *found)
+    _check_cast(column, field.type)
+    return column
+
+
+def declared_column(column: Column) -> FileColumn:
+    return FileColumn(column.name, column.type.sql, arrow_type(column.type), column)
+
+
+def check_type(column: FileColumn, found: pa.DataType) -> None:
+    """Refuse a file whose column has another type; a column of nulls has any type."""
+    if pa.types.is_null(found) or found == column.arrow:
+        return
+    if column.declared is not None:
+        _check_cast(column, found)
+        return
+    sql = (_flink_type(found) or (str(found),))[0]
+    if sql != column.sql:
+        raise SchemaError(
+            f"the column {column.name!r} has the type {sql}, but {column.sql} in the first file: declare the type of this "
+            "column, and of all others, in schemaStr"
+        )
+
+
+def cells_for_flink(column: FileColumn, cells: pa.Array) -> pa.Array:
+    """Cells in the type of their column; RowError if one does not fit."""
+    try:
+        if cells.type != column.arrow:
+            cells = cells.cast(column.arrow)
+    except pa.ArrowException as error:
+        raise RowError(
+            f"column {column.name!r}: a cell of the type {cells.type} does not fit {column.sql}: {error}: {_REMEDY}"
+        ) from None
+    _check_length(column, cells)
+    return cells
+
+
+def _check_cast(column: FileColumn, found: pa.DataType) -> None:
+    is_instant = pa.types.is_timestamp(found) and found.tz is not None
+    if column.declared is not None and column.declared.type.kind is Kind.TIMESTAMP and is_instant:
+        raise SchemaError(f"the column {column.name!r} has instants, of the type {found}: declare TIMESTAMP_LTZ for it")
+    try:
+        pa.nulls(0, found).cast(column.arrow)
+    except pa.ArrowException as error:
+        raise SchemaError(
+            f"the column {column.name!r} has the type {found}, which cannot become {column.sql}: {error}: {_REMEDY}"
+        ) from None
+
+
+def _check_length(column: FileColumn, cells: pa.Array) -> None:
+    declared = column.declared
+    if declared is None or declared.type.is_array or declared.type.kind not in (Kind.STRING, Kind.BYTES):
+        return
+    if declared.type.arguments and not pa.types.is_fixed_size_binary(cells.type):
+        measure = pc.utf8_length if declared.type.kind is Kind.STRING else pc.binary_length
+        longest = pc.max(measure(cells)).as_py()
+        if longest is not None and longest > declared.type.arguments[0]:
+            raise RowError(f"column {column.name!r}: a cell has the length {longest}, too long for {column.sql}: {_REMEDY}")
+
+
+def _flink_type(found: pa.DataType, is_inner: bool = False) -> tuple[str, pa.DataType] | None:
+    """SQL type for an Arrow type, and the Arrow type that Flink uses for it; None if there is no exact one."""
+    types = pa.types
+    if found in _PLAIN:
+        return _PLAIN[found]
+    if types.is_dictionary(found):
+        return _flink_type(found.value_type, is_inner)
+    if types.is_timestamp(found):
+        digits, unit = _TIMESTAMPS[found.unit]
+        if found.tz is None:
+            return f"TIMESTAMP({digits})", pa.timestamp(unit)
+        return None if is_inner else (f"TIMESTAMP_LTZ({digits})", pa.timestamp(unit))  # PyFlink has no ARRAY of them
+    if types.is_decimal(found):
+        digits, scale = found.precision - min(found.scale, 0), max(found.scale, 0)
+        fits = digits <= _MOST_DIGITS and scale <= digits
+        return (f"DECIMAL({digits}, {scale})", pa.decimal128(digits, scale)) if fits else None
+    if types.is_fixed_size_binary(found):
+        return (f"BINARY({found.byte_width})", found) if found.byte_width else None
+    if str(found) in ("string_view", "binary_view"):
+        return _PLAIN[pa.string() if str(found) == "string_view" else pa.binary()]
+    return _nested_type(found) if types.is_nested(found) else None
+
+
+def _nested_type(found: pa.DataType) -> tuple[str, pa.DataType] | None:
+    types = pa.types
+    if types.is_map(found):
+        key, item = _flink_type(found.key_type, True), _flink_type(found.item_type, True)
+        return None if key is None or item is None else (f"MAP<{key[0]}, {item[0]}>", pa.map_(key[1], item[1]))
+    if types.is_list(found) or types.is_large_list(found) or types.is_fixed_size_list(found):
+        element = _flink_type(found.value_type, True)
+        return None if element is None else (f"ARRAY<{element[0]}>", pa.list_(element[1]))
+    if not types.is_struct(found) or not found.num_fields:
+        return None
+    fields = [found.field(place) for place in range(found.num_fields)]
+    inner = [(field.name, _flink_type(field.type, True)) for field in fields]
+    known = [(name, type_) for name, type_ in inner if type_ is not None]
+    if len(known) < len(inner) or len({name for name, _ in known}) < len(inner):
+        return None
+    sql = ", ".join(f"{quoted(name)} {type_[0]}" for name, type_ in known)
+    return f"ROW<{sql}>", pa.struct([(name, type_[1]) for name, type_ in known])

@@ -1,0 +1,219 @@
+"""SQL predicates over single rows as expressions of pyarrow, such as "price > 1.5 AND city IN ('Rome', 'Oslo')". Pure."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from decimal import Decimal
+from typing import Any, NamedTuple, NoReturn
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from akdl.near_names import did_you_mean
+from bridge.exceptions import ConfigurationError
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)|'(?P<text>(?:[^']|'')*)'|`(?P<quoted>(?:[^`]|``)+)`"
+    r"|(?P<word>[^\W\d]\w*)|(?P<sign><=|>=|<>|!=|[=<>(),-]))"
+)
+_KEYWORDS = {"AND", "OR", "NOT", "IN", "IS", "NULL", "BETWEEN", "LIKE", "TRUE", "FALSE"}
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "=": lambda a, b: a == b,
+    "<>": lambda a, b: a != b,
+    "!=": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+}
+_EXAMPLE = "expected comparisons with AND, OR, NOT, IN, BETWEEN, LIKE and IS NULL; filter the source's table for all of SQL"
+
+
+def expression_of(text: str, types: Mapping[str, pa.DataType]) -> pc.Expression:
+    """Expression for a predicate over columns of these types; ConfigurationError if it cannot be one."""
+    return _Parser(text, types).whole()
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    place: int
+
+
+class _Parser:
+    """Reader of one predicate, by descent."""
+
+    def __init__(self, text: str, types: Mapping[str, pa.DataType]) -> None:
+        self._text, self._types = text, types
+        self._tokens: list[_Token] = []
+        at = 0
+        while text[at:].strip():
+            found = _TOKEN.match(text, at)
+            if found is None:
+                self._refuse(at + len(text[at:]) - len(text[at:].lstrip()))
+            kind = str(found.lastgroup)
+            token = _Token(kind, found[kind].replace("''", "'").replace("``", "`"), found.start(kind))
+            is_key = kind == "word" and token.text.upper() in _KEYWORDS
+            self._tokens.append(_Token("key", token.text.upper(), token.place) if is_key else token)
+            at = found.end()
+        self._at = 0
+
+    def whole(self) -> pc.Expression:
+        result = self._either()
+        if self._at < len(self._tokens):
+            self._refuse()
+        return result
+
+    def _either(self) -> pc.Expression:
+        result = self._all()
+        while self._takes("OR"):
+            result = result | self._all()
+        return result
+
+    def _all(self) -> pc.Expression:
+        result = self._one()
+        while self._takes("AND"):
+            result = result & self._one()
+        return result
+
+    def _one(self) -> pc.Expression:
+        if self._takes("NOT"):
+            return ~self._one()
+        if self._takes("("):
+            result = self._either()
+            self._needs(")")
+            return result
+        return self._comparison()
+
+    def _comparison(self) -> pc.Expression:
+        operand = self._operand()
+        type_ = self._types.get(operand.text) if operand.kind == "column" else None
+        left = self._expression(operand, None)
+        if self._takes("IS"):
+            is_not = self._takes("NOT")
+            self._needs("NULL")
+            return left.is_valid() if is_not else left.is_null()
+        is_not = self._takes("NOT")
+        if self._takes("IN"):
+            self._needs("(")
+            result = left == self._value(type_)
+            while self._takes(","):
+                result = result | (left == self._value(type_))  # unlike isin, null for a null
+            self._needs(")")
+        elif self._takes("BETWEEN"):
+            low = self._value(type_)
+            self._needs("AND")
+            result = (left >= low) & (left <= self._value(type_))
+        elif self._takes("LIKE"):
+            pattern = self._operand()
+            if pattern.kind != "text":
+                self._refuse(pattern.place)
+            result = pc.match_like(left, pattern.text)
+        elif is_not:
+            self._refuse()
+        else:
+            return self._compared(operand, type_)
+        return ~result if is_not else result
+
+    def _compared(self, left: _Token, type_: pa.DataType | None) -> pc.Expression:
+        sign = self._peek()
+        if sign.kind == "sign" and sign.text in _COMPARE:
+            self._at += 1
+            right = self._operand()
+            type_ = type_ or self._types.get(right.text) if right.kind == "column" else type_
+            return _COMPARE[sign.text](self._expression(left, type_), self._expression(right, type_))
+        if type_ is None or not pa.types.is_boolean(type_):
+            self._refuse(sign.place)
+        return self._expression(left, None)
+
+    def _value(self, type_: pa.DataType | None) -> pc.Expression:
+        return self._expression(self._operand(), type_)
+
+    def _operand(self) -> _Token:
+        """Column or literal."""
+        token = self._next()
+        kind, text, place = token
+        if kind == "word" and self._peek().kind == "text" and text.upper() in ("DATE", "TIMESTAMP"):
+            return _Token(text.upper(), self._next().text, place)
+        if kind in ("quoted", "word"):
+            if text not in self._types:
+                raise ConfigurationError(f"there is no column {text!r}{did_you_mean(text, self._types)}")
+            return _Token("column", text, place)
+        if text == "-" and self._peek().kind == "number":
+            return _Token("number", f"-{self._next().text}", place)
+        if kind not in ("number", "text") and text not in ("TRUE", "FALSE"):
+            self._refuse(place)
+        return token
+
+    def _expression(self, operand: _Token, wanted: pa.DataType | None) -> pc.Expression:
+        """Expression of a column, or of a literal in the type `wanted` where it has to be."""
+        kind, text, place = operand
+        if kind == "column":
+            return pc.field(text)
+        if kind == "key":
+            return pc.scalar(text == "TRUE")
+        if kind == "number":
+            return pc.scalar(_number(text, wanted))
+        types = {"DATE": pa.date32(), "TIMESTAMP": pa.timestamp("us")}
+        try:
+            return pc.scalar(_text(text, types.get(kind, wanted)))
+        except (ValueError, pa.ArrowException):
+            self._refuse(place)
+
+    def _peek(self) -> _Token:
+        return self._tokens[self._at] if self._at < len(self._tokens) else _Token("end", "", len(self._text))
+
+    def _next(self) -> _Token:
+        found = self._peek()
+        self._at += 1
+        return found
+
+    def _takes(self, token: str) -> bool:
+        found = self._peek()
+        if found.kind in ("key", "sign") and found.text == token:
+            self._at += 1
+            return True
+        return False
+
+    def _needs(self, token: str) -> None:
+        if not self._takes(token):
+            self._refuse()
+
+    def _refuse(self, place: int | None = None) -> NoReturn:
+        place = self._peek().place if place is None else place
+        rest = self._text[place:].strip()
+        found = f"found {rest[:40]!r} at character {place + 1}" if rest else "it ends too early"
+        raise ConfigurationError(f"the predicate {self._text!r} cannot be read: {found}; {_EXAMPLE}")
+
+
+def _number(text: str, wanted: pa.DataType | None) -> Any:
+    if wanted is not None and pa.types.is_decimal(wanted):
+        with suppress(pa.ArrowException):  # the number has more digits than the column
+            return pa.scalar(Decimal(text), wanted)
+    return int(text) if re.fullmatch("-?[0-9]+", text) else float(text)
+
+
+def _text(text: str, wanted: pa.DataType | None) -> Any:
+    if wanted is not None and pa.types.is_date(wanted):
+        return datetime.date.fromisoformat(text)
+    if wanted is not None and pa.types.is_temporal(wanted):
+        return pa.scalar(text).cast(pa.timestamp("us") if pa.types.is_timestamp(wanted) else wanted)
+    return text
+
+
+def columns_in(expression: pc.Expression, types: Mapping[str, pa.DataType]) -> list[str]:
+    """Columns that an expression reads, perhaps more; ConfigurationError if it does not fit their types."""
+    text = str(expression)
+    used = [name for name in types if name in text]
+    table = pa.table({name: pa.nulls(0, types[name]) for name in used or types})
+    try:
+        table.filter(expression)
+    except (pa.ArrowException, TypeError) as error:
+        unknown = re.search(r"FieldRef\.Name\((.*?)\)", str(error))
+        if unknown is not None:
+            raise ConfigurationError(f"there is no column {unknown[1]!r}{did_you_mean(unknown[1], types)}") from None
+        raise ConfigurationError(f"{text} does not fit the columns: {str(error).splitlines()[0]}") from None
+    return used

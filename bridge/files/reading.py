@@ -1,0 +1,261 @@
+"""Parts of files to record batches: columns and filters pushed down, cells in the form that Flink reads."""
+
+from __future__ import annotations
+
+import functools
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from akdl.masking import masked, shown
+from akdl.storage.files import FileError
+from bridge.exceptions import BridgeError, ConfigurationError, RowError, SchemaError
+from bridge.files.file_columns import FileColumn, cells_for_flink, check_type
+from bridge.files.formats import BATCH_BYTES, MOST_ROWS, FileReader, ParquetReader, RowGroup, open_file, reader_of
+from bridge.files.listing import partition_values
+from bridge.files.parts import TO_THE_END, FilePart, Unit
+
+PART_BYTES = 4 << 20
+_HINTS = {
+    "parquet": "a whole Parquet file",
+    "feather": "an Arrow IPC file or stream",
+    "orc": "a whole ORC file",
+    "json": "one object per line; declare in schemaStr a column whose cells are not all of the type of the first ones",
+}
+
+
+@dataclass(frozen=True)
+class FileTable:
+    """A table in files.
+
+    Args:
+        where: Operator, for errors.
+        columns: Columns of the table, in its order.
+        filter: Expression that holds for all rows of the table; null is false.
+        filtered: Columns that only the filter reads.
+        all_columns: True if a file may have no other columns.
+        roots: Folders below which the names of folders have the cells of columns, as in day=2024-05-31.
+    """
+
+    where: str
+    format: str
+    columns: tuple[FileColumn, ...]
+    filter: pc.Expression | None = None
+    filtered: tuple[FileColumn, ...] = ()
+    all_columns: bool = False
+    roots: tuple[str, ...] = ()
+
+    @functools.cached_property
+    def read(self) -> tuple[FileColumn, ...]:
+        return (*self.columns, *self.filtered)
+
+    @property
+    def has_groups(self) -> bool:
+        """True if a file may have several groups of rows."""
+        return self.format != "json"
+
+    @functools.cached_property
+    def bytes_per_row(self) -> int:
+        """Least number of bytes, of numbers alone."""
+        return sum(_width(column.arrow) for column in self.columns)
+
+
+class FileParts:
+    """Parts of the files of a table, and their rows. The last file, and the group where the next part begins, stay open."""
+
+    def __init__(self, table: FileTable) -> None:
+        self._table = table
+        self._open: _Opened | None = None
+        self._next: tuple[FilePart, Iterator[pa.RecordBatch]] | None = None
+
+    def parts_of(self, unit: Unit, part_bytes: int | None = PART_BYTES) -> Iterator[tuple[FilePart, int]]:
+        """Yield the parts of a unit and estimates of their bytes; whole groups without `part_bytes`.
+
+        Groups in which the filter holds for no row, by the statistics of the file, are left out.
+        """
+        with errors_of(self._table.where, unit.path, self._table.format):
+            if not self._may_have_rows(unit.path):
+                return
+            file = self._opened(unit.path)
+            kept = self._kept_groups(file)
+            for place, group in enumerate(file.groups):
+                if place * unit.shares // len(file.groups) == unit.number and (kept is None or group.number in kept):
+                    yield from self._cut(unit.path, group, part_bytes)
+
+    def batches_of(self, part: FilePart) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a part in batches of about 1 MB."""
+        with errors_of(self._table.where, part.path, self._table.format):
+            file = self._opened(part.path)
+            batches, left = self._from(part, file), part.rows
+            for batch in batches:
+                rest = None
+                if part.rows != TO_THE_END and batch.num_rows > left:
+                    batch, rest = batch.slice(0, left), batch.slice(left)
+                left -= batch.num_rows
+                converted = self._converted(batch, file.values)
+                if converted.num_rows:
+                    yield converted
+                if part.rows != TO_THE_END and not left:
+                    self._next = part._replace(first=part.first + part.rows), _followed_by(rest, batches)
+                    return
+
+    def check(self, path: str) -> None:
+        """Refuse a file that does not fit the table."""
+        with errors_of(self._table.where, path, self._table.format):
+            self._opened(path)
+
+    def _from(self, part: FilePart, file: _Opened) -> Iterator[pa.RecordBatch]:
+        waiting, self._next = self._next, None
+        if waiting is not None and waiting[0][:4] == part[:4]:
+            return waiting[1]
+        group = next(group for group in file.groups if group.number == part.group)
+        rows = self._rows_in(group, BATCH_BYTES)
+        return _without(part.first, file.reader.batches(part.group, file.names, rows))
+
+    def _rows_in(self, group: RowGroup, size: int) -> int:
+        rows, of_rows = (group.rows, group.size) if group.rows > 0 else (group.sample_rows, group.sample_size)
+        per_row = max(self._table.bytes_per_row, of_rows / max(rows, 1), 1)
+        return max(1, min(MOST_ROWS, int(size / per_row)))
+
+    def _cut(self, path: str, group: RowGroup, part_bytes: int | None) -> Iterator[tuple[FilePart, int]]:
+        part = FilePart(path, self._table.format, group.number, 0, group.rows)
+        if part_bytes is None:
+            yield part, group.size
+            return
+        step = self._rows_in(group, part_bytes)
+        if group.rows >= 0:
+            for first in range(0, group.rows, step):
+                rows = min(step, group.rows - first)
+                yield part._replace(first=first, rows=rows), group.size * rows // group.rows
+            return
+        # The end is unknown: enough parts for the whole file, of which the last ones may be empty.
+        count = max(1, -(-group.size * group.sample_rows // (group.sample_size * step)))
+        for number in range(count):
+            rows = step if number < count - 1 else TO_THE_END
+            yield part._replace(first=number * step, rows=rows), group.size // count
+
+    def _opened(self, path: str) -> _Opened:
+        if self._open is None or self._open.path != path:
+            self._open, self._next = None, None
+            values = partition_values(path, self._table.roots)
+            expected = [column for column in self._table.read if column.name not in values]
+            reader = reader_of(self._table.format, path, _schema(expected), self._table.all_columns)
+            found = {field.name: field.type for field in reader.schema if field.name not in values}
+            self._check(found, values)
+            names = [column.name for column in self._table.read if column.name in found]
+            self._open = _Opened(path, reader, names, list(reader.groups(names)), values)
+        return self._open
+
+    def _check(self, found: dict[str, pa.DataType], values: dict[str, str | None]) -> None:
+        """Refuse a file with other columns than the table."""
+        for column in self._table.read:
+            if column.name in found:
+                check_type(column, found[column.name])
+            elif column.name not in values:
+                raise SchemaError(f"it has no column {column.name!r}; it has {', '.join(map(repr, found))}")
+        known = {column.name for column in self._table.read}
+        unknown = [name for name in (*found, *values) if name not in known]
+        if self._table.all_columns and unknown:
+            raise SchemaError(
+                f"it has the column {unknown[0]!r}, which the first file lacks: name the columns to read in selectedCols, or "
+                "declare all of them in schemaStr"
+            )
+
+    def _converted(self, batch: pa.RecordBatch, values: dict[str, str | None]) -> pa.RecordBatch:
+        cells = []
+        for column in self._table.read:
+            place = batch.schema.get_field_index(column.name)
+            found = batch.column(place) if place >= 0 else pa.array([values[column.name]] * batch.num_rows, pa.string())
+            cells.append(cells_for_flink(column, found))
+        whole = pa.record_batch(cells, names=[column.name for column in self._table.read])
+        if self._table.filter is None:
+            return whole
+        names = [column.name for column in self._table.columns]
+        kept = pa.Table.from_batches([whole]).filter(self._table.filter).select(names).combine_chunks()
+        return (kept.to_batches() or [whole.slice(0, 0).select(names)])[0]
+
+    def _may_have_rows(self, path: str) -> bool:
+        """False if the filter holds for no file in this folder."""
+        if self._table.filter is None:
+            return True
+        fragment = ds.ParquetFileFormat().make_fragment(io.BytesIO(), partition_expression=self._in_folder(path))
+        files = ds.FileSystemDataset([fragment], _schema(self._table.read), fragment.format)
+        return any(True for _ in files.get_fragments(self._table.filter))
+
+    def _kept_groups(self, file: _Opened) -> set[int] | None:
+        """Row groups of a Parquet file that may have rows for which the filter holds; None for all."""
+        if self._table.filter is None or not isinstance(file.reader, ParquetReader):
+            return None
+        schema = file.reader.schema
+        for column in self._table.read:
+            if column.name not in file.names:
+                schema = schema.append(pa.field(column.name, column.arrow))
+            elif column.declared is not None and schema.field(column.name).type != column.arrow:
+                return None  # a cast may change the order of the cells
+        format_ = ds.ParquetFileFormat()
+        try:
+            with open_file(file.path) as source:
+                fragment = format_.make_fragment(source, partition_expression=self._in_folder(file.path))
+                return {group.id for group in fragment.subset(self._table.filter, schema).row_groups}
+        except pa.ArrowException:  # the file has cells of another type, such as instants
+            return None
+
+    def _in_folder(self, path: str) -> pc.Expression:
+        """Expression that holds for all rows of a file by the names of its folders."""
+        result, values = pc.scalar(True), partition_values(path, self._table.roots)
+        for column in self._table.read:
+            if values.get(column.name) is not None:
+                cell = cells_for_flink(column, pa.array([values[column.name]]))[0]
+                result = result & (pc.field(column.name) == cell)
+        return result
+
+
+@contextmanager
+def errors_of(where: str, path: str, format_: str) -> Iterator[None]:
+    """Name the operator and the file in errors."""
+    try:
+        yield
+    except BridgeError as error:
+        raise type(error)(f"{where}: {shown(path)}: {error}") from None
+    except FileError as error:
+        raise ConfigurationError(f"{where}: {error}") from None
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise RowError(
+            f"{where}: {shown(path)} cannot be read: expected the format {format_}, {_HINTS[format_]}: "
+            f"{masked(str(error).strip(), path)}"
+        ) from None
+
+
+class _Opened(NamedTuple):
+    path: str
+    reader: FileReader
+    names: list[str]  # columns to read from the file
+    groups: list[RowGroup]
+    values: dict[str, str | None]
+
+
+def _schema(columns: Sequence[FileColumn]) -> pa.Schema:
+    return pa.schema([(column.name, column.arrow) for column in columns])
+
+
+def _width(kind: pa.DataType) -> int:
+    return kind.bit_width // 8 if pa.types.is_primitive(kind) or pa.types.is_decimal(kind) else 4
+
+
+def _followed_by(first: pa.RecordBatch | None, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    if first is not None:
+        yield first
+    yield from rest
+
+
+def _without(rows: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        if rows < batch.num_rows:
+            yield batch.slice(rows)
+        rows = max(0, rows - batch.num_rows)

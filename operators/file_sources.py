@@ -1,0 +1,129 @@
+"""Sources of files with a schema of their own: Parquet, Arrow, ORC and JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from akdl.storage.files import is_remote, local_path
+from bridge.schema import Schema, split_watermark
+from operators.base.source_operator import SourceOperator
+from operators.batch_operator import BatchOperator
+from operators.params.accessors import FilesParams, FilesStreamParams, TypedFilesParams, TypedFilesStreamParams
+from operators.params.param import WithParams
+from operators.stream_operator import StreamOperator
+
+if TYPE_CHECKING:
+    from pyflink.table import StreamTableEnvironment, Table
+
+
+class _Files(WithParams, SourceOperator):
+    _format: ClassVar[str | None] = None
+
+    def _make(self, table_env: StreamTableEnvironment) -> Table:
+        from bridge.files.description import describe
+        from bridge.flink.file_rows import table_of_files
+
+        values = self._values_of_all()
+        scan_s, schema, watermark = values.get("scanInterval"), None, None
+        if values["schemaStr"] is not None:
+            columns, watermark = split_watermark(values["schemaStr"])
+            schema = Schema.parse(columns).all_nullable
+        addresses = [each if is_remote(each) else local_path(each) for each in values["filePath"]]
+        format_, selected, filter_ = self._format or values["format"], values["selectedCols"], values["filter"]
+        files = describe(type(self).__name__, addresses, format_, selected, filter_, schema, scan_s is not None)
+        table = table_of_files(table_env, files, addresses, scan_s, watermark)
+        self._fix()
+        return table
+
+
+class ParquetSourceBatchOp(TypedFilesParams, _Files, BatchOperator):
+    """Parquet files: a file, a folder with its subfolders, a pattern, or a list of them.
+
+    Columns and types come from the first file, and other files have to have the same. Names of subfolders such as
+    `day=2024-05-31` become columns. Row groups in which `filter` cannot hold are not read.
+
+    Example:
+        trips = ParquetSourceBatchOp(filePath="trips", selectedCols=["id", "fare"], filter="fare > 2.5")
+
+    Raises:
+        ConfigurationError: A file, a column or the filter is wrong; raised when the table is first needed.
+        SchemaError: A column has no exact type in Flink, or files disagree; the text names the file and the column.
+        RowError: A file cannot be read, or a cell does not fit its type; raised by the call that runs the job.
+    """
+
+    _format = "parquet"
+
+
+class ParquetSourceStreamOp(TypedFilesStreamParams, _Files, StreamOperator):
+    """Parquet files as a stream, see `ParquetSourceBatchOp`; with `scanInterval`, files that appear later follow.
+
+    A file has to be complete when it appears: write it under a name that begins with `.` or `_`, and rename it.
+
+    Example:
+        trips = ParquetSourceStreamOp(filePath="trips", scanInterval=10.0)
+    """
+
+    _format = "parquet"
+
+
+class FeatherSourceBatchOp(TypedFilesParams, _Files, BatchOperator):
+    """Arrow IPC files (Feather) and streams, see `ParquetSourceBatchOp`.
+
+    Example:
+        trips = FeatherSourceBatchOp(filePath="trips.feather")
+    """
+
+    _format = "feather"
+
+
+class FeatherSourceStreamOp(TypedFilesStreamParams, _Files, StreamOperator):
+    """Arrow IPC files and streams as a stream, see `ParquetSourceStreamOp`."""
+
+    _format = "feather"
+
+
+class OrcSourceBatchOp(TypedFilesParams, _Files, BatchOperator):
+    """ORC files, see `ParquetSourceBatchOp`.
+
+    Example:
+        trips = OrcSourceBatchOp(filePath="trips.orc")
+    """
+
+    _format = "orc"
+
+
+class OrcSourceStreamOp(TypedFilesStreamParams, _Files, StreamOperator):
+    """ORC files as a stream, see `ParquetSourceStreamOp`."""
+
+    _format = "orc"
+
+
+class JsonSourceBatchOp(TypedFilesParams, _Files, BatchOperator):
+    """JSON files with one object per line, in UTF-8, also as .gz, .bz2 and .zst; see `ParquetSourceBatchOp`.
+
+    Without `schemaStr`, columns and types come from the first MB of the first file, and no file may have other fields. With
+    `schemaStr` or `selectedCols`, other fields are left out, and a missing one is null.
+
+    Example:
+        trips = JsonSourceBatchOp(filePath="trips.jsonl", schemaStr="id BIGINT, fare DECIMAL(8, 2)")
+    """
+
+    _format = "json"
+
+
+class JsonSourceStreamOp(TypedFilesStreamParams, _Files, StreamOperator):
+    """JSON files as a stream, see `JsonSourceBatchOp` and `ParquetSourceStreamOp`."""
+
+    _format = "json"
+
+
+class FileSourceBatchOp(FilesParams, _Files, BatchOperator):
+    """Files of the format that their names tell, or `format`, see `ParquetSourceBatchOp`.
+
+    Example:
+        trips = FileSourceBatchOp(filePath="trips", format="parquet")
+    """
+
+
+class FileSourceStreamOp(FilesStreamParams, _Files, StreamOperator):
+    """Files as a stream, see `FileSourceBatchOp` and `ParquetSourceStreamOp`."""

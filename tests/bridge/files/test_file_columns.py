@@ -1,0 +1,128 @@
+"""Types of columns in files: what Flink stores exactly, and what is refused."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from bridge.exceptions import RowError, SchemaError
+from bridge.files.file_columns import cells_for_flink, check_type, column_of_field, declared_column
+from bridge.schema import Schema
+
+INSTANT = datetime.datetime(2024, 5, 31, 18, tzinfo=datetime.timezone.utc)
+NAIVE = datetime.datetime(2024, 5, 31, 18)
+TEXTS = pa.array(["b", None, "a", "b"])
+EXACT: dict[str, tuple[pa.Array, str, list[Any]]] = {
+    "unsigned 8": (pa.array([255], pa.uint8()), "SMALLINT", [255]),
+    "unsigned 32": (pa.array([2**32 - 1], pa.uint32()), "BIGINT", [2**32 - 1]),
+    "unsigned 64": (pa.array([2**64 - 1], pa.uint64()), "DECIMAL(20, 0)", [decimal.Decimal(2**64 - 1)]),
+    "half": (pa.array(np.array([1.5], "f2")), "FLOAT", [1.5]),
+    "large text": (pa.array(["a", None], pa.large_string()), "STRING", ["a", None]),
+    "large bytes": (pa.array([b"\xff"], pa.large_binary()), "BYTES", [b"\xff"]),
+    "fixed bytes": (pa.array([b"ab"], pa.binary(2)), "BINARY(2)", [b"ab"]),
+    "dictionary": (TEXTS.dictionary_encode(), "STRING", ["b", None, "a", "b"]),
+    "dictionary of numbers": (pa.array([7, 7, None], pa.uint16()).dictionary_encode(), "INT", [7, 7, None]),
+    "date64": (pa.array([datetime.date(1969, 12, 31)], pa.date64()), "DATE", [datetime.date(1969, 12, 31)]),
+    "time of ns": (pa.array([1_500_000_000], pa.time64("ns")), "TIME(3)", [datetime.time(0, 0, 1, 500_000)]),
+    "seconds": (pa.array([NAIVE], pa.timestamp("s")), "TIMESTAMP(0)", [NAIVE]),
+    "ns": (pa.array([1_500], pa.timestamp("ns")).take(pa.array([], pa.int64())), "TIMESTAMP(6)", []),
+    "ns of whole us": (pa.array([NAIVE], pa.timestamp("ns")), "TIMESTAMP(6)", [NAIVE]),
+    "zone": (pa.array([INSTANT], pa.timestamp("us", "Asia/Tokyo")), "TIMESTAMP_LTZ(6)", [NAIVE]),
+    "decimal": (pa.array([decimal.Decimal("1.50")], pa.decimal128(38, 2)), "DECIMAL(38, 2)", [decimal.Decimal("1.50")]),
+    "decimal of 256 bits": (pa.array([decimal.Decimal(1)], pa.decimal256(38, 0)), "DECIMAL(38, 0)", [decimal.Decimal(1)]),
+    "fixed list": (pa.array([[1, 2], None], pa.list_(pa.int8(), 2)), "ARRAY<TINYINT>", [[1, 2], None]),
+    "large list": (pa.array([["a", None]], pa.large_list(pa.large_string())), "ARRAY<STRING>", [["a", None]]),
+    "nested list": (pa.array([[[1], None, []]], pa.list_(pa.list_(pa.uint8()))), "ARRAY<ARRAY<SMALLINT>>", [[[1], None, []]]),
+    "struct": (pa.array([{"a": 1, "b c": ["x"]}]), "ROW<`a` BIGINT, `b c` ARRAY<STRING>>", [{"a": 1, "b c": ["x"]}]),
+    "map": (pa.array([[("k", 1)]], pa.map_(pa.string(), pa.uint8())), "MAP<STRING, SMALLINT>", [[("k", 1)]]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", EXACT)
+def test_types_that_flink_stores_exactly(what: str) -> None:
+    cells, sql, expected = EXACT[what]
+    column = column_of_field(pa.field("x", cells.type))
+    converted = cells_for_flink(column, cells)
+    assert column.sql == sql and converted.type == column.arrow and converted.to_pylist() == expected
+
+
+@pytest.mark.parametrize(
+    "type_",
+    [
+        pa.null(), pa.duration("us"), pa.decimal256(39, 0), pa.decimal128(38, -1), pa.struct([]), pa.binary(0),
+        pa.month_day_nano_interval(), pa.list_(pa.timestamp("us", "UTC")), pa.list_(pa.duration("s")),
+        pa.struct([("a", pa.int8()), ("a", pa.int8())]), pa.dense_union([pa.field("a", pa.int8())]),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_types_without_a_counterpart_are_refused_by_column(type_: pa.DataType) -> None:
+    with pytest.raises(SchemaError, match=r"^the column 'x y' has the type .*, which Flink does not have.*selectedCols$"):
+        column_of_field(pa.field("x y", type_))
+
+
+@pytest.mark.parametrize(
+    ("cells", "words"),
+    [(pa.array([1_500], pa.timestamp("ns")), "would lose data"), (pa.array([1], pa.time64("us")), "would lose data")],
+)
+def test_cells_that_do_not_fit(cells: pa.Array, words: str) -> None:
+    with pytest.raises(RowError, match=rf"^column 'x': a cell of the type {cells.type!s}".replace("[", r"\[") + f".*{words}"):
+        cells_for_flink(column_of_field(pa.field("x", cells.type)), cells)
+
+
+def declared(sql: str) -> Any:
+    (column,) = Schema.parse(f"x {sql}").all_nullable
+    return declared_column(column)
+
+
+@pytest.mark.parametrize(
+    ("sql", "cells", "expected"),
+    [
+        ("INT", pa.array(["1", None]), [1, None]),
+        ("DATE", pa.array(["2024-05-31"]), [datetime.date(2024, 5, 31)]),
+        ("STRING", pa.array([1.5]), ["1.5"]),
+        ("VARCHAR(2)", pa.array(["äö", None]), ["äö", None]),
+        ("DECIMAL(5, 2)", pa.array([decimal.Decimal("1.50")], pa.decimal128(10, 4)), [decimal.Decimal("1.50")]),
+        ("TIMESTAMP_LTZ(3)", pa.array([NAIVE], pa.timestamp("us")), [NAIVE]),
+        ("ARRAY<FLOAT>", pa.array([[1, None]]), [[1.0, None]]),
+        ("BIGINT", pa.array([5], pa.duration("us")), [5]),
+        ("STRING", pa.nulls(2), [None, None]),
+    ],
+)
+def test_declared_types_are_cast(sql: str, cells: pa.Array, expected: list[Any]) -> None:
+    column = declared(sql)
+    check_type(column, cells.type)
+    assert cells_for_flink(column, cells).to_pylist() == expected
+
+
+@pytest.mark.parametrize(
+    ("sql", "cells"),
+    [
+        ("TINYINT", pa.array([300])),
+        ("INT", pa.array([1.5])),
+        ("INT", pa.array(["one"])),
+        ("VARCHAR(1)", pa.array(["äö"])),
+        ("VARBINARY(1)", pa.array([b"ab"])),
+        ("DECIMAL(5, 2)", pa.array([decimal.Decimal("1.555")])),
+        ("FLOAT", pa.array([2**24 + 1])),
+    ],
+)
+def test_declared_types_do_not_lose_cells(sql: str, cells: pa.Array) -> None:
+    with pytest.raises(RowError, match="^column 'x': .* declare another type in schemaStr"):
+        cells_for_flink(declared(sql), cells)
+
+
+def test_types_of_other_files() -> None:
+    text = column_of_field(pa.field("x", pa.string()))
+    for same in (pa.large_string(), pa.dictionary(pa.int32(), pa.string()), pa.null()):
+        check_type(text, same)
+    with pytest.raises(SchemaError, match="'x' has the type BIGINT, but STRING in the first file: declare"):
+        check_type(text, pa.int64())
+    with pytest.raises(SchemaError, match="has instants.*declare TIMESTAMP_LTZ"):
+        check_type(declared("TIMESTAMP(3)"), pa.timestamp("ms", "UTC"))
+    with pytest.raises(SchemaError, match="cannot become ARRAY<INT>"):
+        check_type(declared("ARRAY<INT>"), pa.string())

@@ -1,0 +1,88 @@
+"""Lists of files: folders, patterns, storages and partitions, without holding all names."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import tracemalloc
+
+import fsspec
+import pytest
+
+from bridge.exceptions import ConfigurationError
+from bridge.files.listing import FoundFile, list_files, partition_values, root_of
+
+
+def write(folder: pathlib.Path, *names: str) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(b"x" * len(name))
+
+
+def names(folder: pathlib.Path, *addresses: str) -> list[str]:
+    return [os.path.relpath(file.path, folder) for file in list_files("Source", [str(folder / each) for each in addresses])]
+
+
+def test_local_files(tmp_path: pathlib.Path) -> None:
+    write(tmp_path, "b", "a", "day=2/c", "day=1/d", "_SUCCESS", ".hidden", "x.part", "_temporary/e", "[1]/f")
+    assert names(tmp_path, "") == ["[1]/f", "a", "b", "day=1/d", "day=2/c"]
+    assert names(tmp_path, "day=*") == ["day=1/d", "day=2/c"] and names(tmp_path, "**/[a-d]") == [
+        "a",
+        "b",
+        "day=1/d",
+        "day=2/c",
+    ]
+    assert names(tmp_path, "[1]", "a", "_SUCCESS") == ["[1]/f", "a", "_SUCCESS"]  # a name that exists is not a pattern
+    assert list(list_files("Source", [f"file://{tmp_path}/day=1"])) == [FoundFile(f"{tmp_path}/day=1/d", 7)]
+
+
+def test_errors_name_the_address(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for address, words in {
+        "no": "there is no file .*/no",
+        "empty": "empty is a folder without files",
+        "*.x": "matches no files",
+    }.items():
+        with pytest.raises(ConfigurationError, match=f"^Source: parameter 'filePath': .*{words}"):
+            names(tmp_path, address)
+    with pytest.raises(ConfigurationError, match="memory://nowhere/x: there is no such file"):
+        list(list_files("Source", ["memory://nowhere/x"]))
+    assert list(list_files("Source", [str(tmp_path / "empty")], may_be_empty=True)) == []
+
+
+def test_files_of_a_storage() -> None:
+    system = fsspec.filesystem("memory")
+    try:
+        for name in ("/lake/day=1/a", "/lake/day=2/b", "/lake/_log/0", "/lake/c"):
+            system.pipe(name, b"12")
+        found = ["memory://lake/c", "memory://lake/day=1/a", "memory://lake/day=2/b"]
+        assert [file.path for file in list_files("Source", ["memory://lake"])] == found
+        assert list(list_files("Source", ["memory://lake/day=*/b"])) == [FoundFile("memory://lake/day=2/b", 2)]
+    finally:
+        system.rm("/lake", recursive=True)
+
+
+def test_partitions_are_names_of_folders_below_the_address(tmp_path: pathlib.Path) -> None:
+    write(tmp_path, "run=7/t/day=2024-05-31/city=K%C3%B6ln/a", "run=7/t/day=__HIVE_DEFAULT_PARTITION__/a")
+    for address in ("run=7/t", "run=7/t/*", "run=7/t/*/city=*/a"):
+        file = next(list_files("Source", [f"{tmp_path}/{address}"]))
+        assert partition_values(file.path, [root_of(f"{tmp_path}/{address}")]) == {"day": "2024-05-31", "city": "Köln"}
+    assert partition_values("/t/day=__HIVE_DEFAULT_PARTITION__/a", ["/t"]) == {"day": None}
+    assert partition_values("/t/day=1/a", ["/t/day=1/a"]) == {} == partition_values("/t/day=1/a", [])
+
+
+def test_a_folder_of_many_files_is_listed_in_bounded_memory(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bridge.files.listing._SORTED", 50)
+    for number in range(3000):
+        (tmp_path / f"{number:06}").touch()
+    tracemalloc.start()
+    try:
+        files = list_files("Source", [str(tmp_path)])
+        first = next(files)
+        peak, count = 0, 1
+        tracemalloc.reset_peak()
+        count += sum(1 for _ in files)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert count == 3000 and first.size == 0 and peak < 100_000, peak

@@ -1,0 +1,99 @@
+"""SQL predicates as expressions: each is compared with the rows that Flink's rules keep."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from bridge.exceptions import ConfigurationError
+from bridge.files.predicates import columns_in, expression_of
+
+ROWS = pa.table(
+    {
+        "id": pa.array([0, 1, 2, 3, 4]),
+        "price": pa.array([1.5, None, -2.0, 3.0, 10.0]),
+        "city": pa.array(["Rome", "Oslo", None, "it's", "a`b"]),
+        "ok": pa.array([True, False, None, True, False]),
+        "day": pa.array([datetime.date(2024, 5, day) for day in range(1, 6)]),
+        "at": pa.array([datetime.datetime(2024, 5, day, 12) for day in range(1, 6)], pa.timestamp("us")),
+        "cost": pa.array([decimal.Decimal(f"{number}.10") for number in range(5)], pa.decimal128(10, 2)),
+        "two words": pa.array([0, 1, 0, 1, None]),
+        "DATE": pa.array([1, 2, 3, 4, 5]),
+    }
+)
+TYPES = {field.name: field.type for field in ROWS.schema}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("price > 1.5", [3, 4]),
+        ("price>=1.5 and not id = 3", [0, 4]),
+        ("1.5 < price", [3, 4]),
+        ("price <> 1.5", [2, 3, 4]),
+        ("price = -2", [2]),
+        ("city = 'Rome' OR city = 'Oslo' AND id = 0", [0]),
+        ("(city = 'Rome' OR city = 'Oslo') AND id = 1", [1]),
+        ("city IN ('Rome', 'it''s')", [0, 3]),
+        ("city NOT IN ('Rome', 'Oslo')", [3, 4]),
+        ("NOT city IN ('Rome')", [1, 3, 4]),
+        ("NOT (price > 2 AND ok)", [0, 1, 2, 4]),
+        ("city IS NULL", [2]),
+        ("price is not null and ok", [0, 3]),
+        ("id BETWEEN 1 AND 2 OR id = 4", [1, 2, 4]),
+        ("id NOT BETWEEN 1 AND 3", [0, 4]),
+        ("city LIKE '%o%'", [0, 1]),
+        ("city NOT LIKE 'O_lo'", [0, 3, 4]),
+        ("ok = TRUE", [0, 3]),
+        ("NOT ok", [1, 4]),
+        ("day >= DATE '2024-05-04'", [3, 4]),
+        ("day < '2024-05-02'", [0]),
+        ("at > TIMESTAMP '2024-05-04 11:59:59.5'", [3, 4]),
+        ("'2024-05-02 12:00:00' >= at", [0, 1]),
+        ("cost = 2.10", [2]),
+        ("cost IN (0.1, 4.10)", [0, 4]),
+        ("`two words` = 1", [1, 3]),
+        ("DATE = 2", [1]),
+        ("id < price", [0, 4]),
+        ("id = 1e0", [1]),
+    ],
+)
+def test_predicates_keep_the_rows_of_sql(text: str, expected: list[int]) -> None:
+    expression = expression_of(text, TYPES)
+    assert ROWS.filter(expression)["id"].to_pylist() == expected
+    used = columns_in(expression, TYPES)
+    assert ROWS.select({"id": 0, **dict.fromkeys(used)}).filter(expression)["id"].to_pylist() == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "it ends too early"),
+        ("price >", "it ends too early"),
+        ("price > 1 city", r"found 'city' at character 11"),
+        ("price ! 1", r"found '! 1' at character 7"),
+        ("price", r"it ends too early"),
+        ("UPPER(city) = 'ROME'", "there is no column 'UPPER'"),
+        ("prise > 1", r"there is no column 'prise' \(did you mean 'price'\?\)"),
+        ("city LIKE 5", "found '5' at character 11"),
+        ("day = DATE 'soon'", "found 'DATE 'soon'' at character 7".replace("'", ".")),
+        ("(id = 1", "it ends too early"),
+        ("id IN ()", "found '\\)' at character 8"),
+        ("id NOT 5", "found '5' at character 8"),
+        ("price + 1 > 2", r"found '\+ 1 > 2' at character 7"),
+    ],
+)
+def test_texts_that_are_no_predicate(text: str, words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        expression_of(text, TYPES)
+
+
+def test_expressions_that_do_not_fit() -> None:
+    with pytest.raises(ConfigurationError, match="no column 'prise' .*did you mean 'price'"):
+        columns_in((pc.field("prise") > 1) & (pc.field("id") > 1), TYPES)
+    with pytest.raises(ConfigurationError, match="does not fit the columns"):
+        columns_in(expression_of("city > 5", TYPES), TYPES)

@@ -1,0 +1,145 @@
+"""Sources of files as tables of Flink: all formats in one job, streams, and errors of jobs."""
+
+from __future__ import annotations
+
+import pathlib
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.orc as po
+import pyarrow.parquet as pq
+import pytest
+
+from bridge.exceptions import ConfigurationError, RowError, SchemaError
+from bridge.files.description import describe
+from bridge.files.parts import FilePart
+from bridge.files.reading import FileParts
+from operators import (
+    BatchOperator,
+    FeatherSourceBatchOp,
+    FileSourceBatchOp,
+    JsonSourceBatchOp,
+    MLEnv,
+    OrcSourceBatchOp,
+    ParquetSourceBatchOp,
+    ParquetSourceStreamOp,
+    resetEnv,
+    useLocalEnv,
+)
+from operators.flink.collect import frame_of
+from tests.e2e.stream_jobs import running
+from tests.support.random_tables import random_table
+
+
+@pytest.fixture(scope="module")
+def env() -> Iterator[MLEnv]:
+    yield useLocalEnv(2)
+    resetEnv()
+
+
+def cells(frame: pd.DataFrame) -> list[str]:
+    """Rows as text, sorted: subtasks read in any order."""
+    return sorted(
+        repr([None if isinstance(cell, float) and cell != cell else cell for cell in row]) for row in frame.values.tolist()
+    )
+
+
+@pytest.mark.flink
+def test_one_job_reads_all_formats(env: MLEnv, tmp_path: pathlib.Path) -> None:
+    draw = random.Random(1)
+    table = pa.table(
+        {"id": range(5000), "x": [number / 8 for number in range(5000)], "s": [f"n{number}" for number in range(5000)]}
+    )
+    for name in ("day=1/a", "day=2/b"):
+        (tmp_path / "p" / name).parent.mkdir(parents=True)
+        pq.write_table(table, tmp_path / "p" / f"{name}.parquet", row_group_size=1000)
+    po.write_table(table, tmp_path / "a.orc")
+    with pa.OSFile(str(tmp_path / "a.arrows"), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table, max_chunksize=700)
+    table.to_pandas().to_json(tmp_path / "a.jsonl", orient="records", lines=True)
+    pq.write_table(random_table(draw, 50, 60), tmp_path / "wide.parquet")
+    sources: dict[str, BatchOperator] = {
+        "partitions": ParquetSourceBatchOp(filePath=str(tmp_path / "p"), columns=["day", "id"], filter="id < 3 OR day = 2"),
+        "expression": ParquetSourceBatchOp().setFilePath([f"{tmp_path}/p/day=1/*"]).setFilter(pc.field("s") == "n7"),
+        "orc": OrcSourceBatchOp(filePath=f"{tmp_path}/a.orc", schemaStr="x FLOAT, id STRING"),
+        "feather": FeatherSourceBatchOp(filePath=f"{tmp_path}/a.arrows"),
+        "json": JsonSourceBatchOp(filePath=f"{tmp_path}/a.jsonl", schemaStr="id DECIMAL(6, 1), nothing INT"),
+        "by name": FileSourceBatchOp(filePath=f"{tmp_path}/a.*", selectedCols=["id"], format="orc").setFilePath(
+            f"{tmp_path}/a.orc"
+        ),
+        "wide": FileSourceBatchOp(filePath=f"{tmp_path}/wide.parquet"),
+    }
+    assert sources["partitions"].getColTypes() == ["BIGINT", "BIGINT"]
+    assert sources["orc"].getSchemaStr() == "x FLOAT, id STRING"
+    found: dict[str, pd.DataFrame] = {}
+    for name, source in sources.items():
+        source.lazyCollectToDataframe(lambda frame, name=name: found.update({name: frame}))
+    BatchOperator.execute()
+    assert sorted(map(tuple, found["partitions"].values.tolist())) == [
+        (1, 0),
+        (1, 1),
+        (1, 2),
+        *((2, id_) for id_ in range(5000)),
+    ]
+    assert found["expression"].values.tolist() == [[7, 0.875, "n7", 1]] or found["expression"].id.tolist() == [7]
+    assert set(found["orc"].id) == {str(number) for number in range(5000)} and found["orc"].x.max() == 624.875
+    assert sorted(found["feather"].s) == sorted(table["s"].to_pylist()) and len(found["json"]) == 5000
+    assert found["json"].nothing.isna().all() and float(found["json"].id.sum()) == sum(range(5000))
+    assert sorted(found["by name"].id) == list(range(5000))
+    described = describe("Source", [f"{tmp_path}/wide.parquet"])
+    whole = FilePart(f"{tmp_path}/wide.parquet", "parquet", 0, 0, 50)
+    batches = list(FileParts(described).batches_of(whole))
+    assert cells(found["wide"]) == cells(frame_of(sources["wide"].getOutputTable(), batches))
+
+
+@pytest.mark.flink
+def test_a_bounded_stream(env: MLEnv, tmp_path: pathlib.Path) -> None:
+    pq.write_table(pa.table({"id": range(30_000)}), tmp_path / "a.parquet", row_group_size=7_000)
+    rows: list[Any] = []
+    table = ParquetSourceStreamOp(filePath=str(tmp_path)).getOutputTable()
+    with table.execute().collect() as collected:
+        rows += [row[0] for row in collected]
+    assert sorted(rows) == list(range(30_000))
+
+
+@pytest.mark.flink
+def test_errors_of_jobs_name_operator_file_and_column(env: MLEnv, tmp_path: pathlib.Path) -> None:
+    first, other = tmp_path / "1.parquet", tmp_path / "2.parquet"
+    pq.write_table(pa.table({"a": [1]}), first)
+    pq.write_table(pa.table({"a": ["x"]}), other)
+    source = ParquetSourceBatchOp(filePath=str(tmp_path))
+    told = f"ParquetSourceBatchOp: {other}: the column 'a' has the type STRING, but BIGINT in the first file"
+    with pytest.raises(SchemaError, match=f"^{told}"):
+        source.collectToDataframe()
+    other.write_bytes(b"PAR1")
+    with pytest.raises(RowError, match=f"^ParquetSourceBatchOp: {other} cannot be read: expected the format parquet"):
+        ParquetSourceBatchOp(filePath=str(tmp_path)).collectToDataframe()
+
+
+@pytest.mark.slow
+@pytest.mark.flink
+def test_a_folder_that_grows(tmp_path: pathlib.Path) -> None:
+    useLocalEnv(2)
+    try:
+        source = ParquetSourceStreamOp(filePath=str(tmp_path), scanInterval=0.2, schemaStr="id BIGINT")
+        with running(source) as job:  # the folder is empty
+            for number in (0, 1):
+                pq.write_table(pa.table({"id": range(10 * number, 10 * number + 10)}), tmp_path / f".{number}")
+                (tmp_path / f".{number}").rename(tmp_path / f"{number}.parquet")
+                job.wait_for(lambda number=number: len(job.rows) == 10 * number + 10, f"file {number} is read")
+            assert sorted(job.rows) == [(id_,) for id_ in range(20)]
+    finally:
+        resetEnv()
+
+
+def test_errors_before_jobs(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(ConfigurationError, match="parameter 'filter': expected a predicate as text, an expression"):
+        ParquetSourceBatchOp(filter="")
+    with pytest.raises(ConfigurationError, match="parameter 'format': expected one of 'parquet', 'feather', 'orc', 'json'"):
+        FileSourceBatchOp(format="csv")
+    with pytest.raises(ConfigurationError, match="ParquetSourceBatchOp has no parameter 'scanInterval'"):
+        ParquetSourceBatchOp(scanInterval=1.0)
