@@ -231,7 +231,12 @@ def _partitions(batch: pa.RecordBatch, by: Sequence[str]) -> Iterator[tuple[str,
         parts.append(pa.array(folders, pa.string()).take(texts.indices))
     found = pc.binary_join_element_wise(*parts, "").dictionary_encode()
     order = np.argsort(found.indices.to_numpy(), kind="stable")
-    rows = batch.select([name for name in batch.schema.names if name not in by]).take(pa.array(order))
+    kept = {
+        field.name: pc.take(column, pa.array(order))
+        for field, column in zip(batch.schema, batch.columns)
+        if field.name not in by
+    }
+    rows = pa.record_batch(list(kept.values()), schema=pa.schema([batch.schema.field(name) for name in kept]))
     ends = np.cumsum(np.bincount(found.indices.to_numpy()))
     for folder, start, end in zip(found.dictionary.to_pylist(), [0, *ends], ends):
         yield folder, rows.slice(start, end - start)
