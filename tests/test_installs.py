@@ -87,7 +87,7 @@ def test_a_fresh_environment_keeps_the_promise(extra: str, python: str, tmp_path
     )
     assert done.returncode == 0, done.stderr[-3000:]
     commands = {path.name for path in (venv / "bin").glob("akdl-*")}
-    assert commands == {"akdl-doctor", "akdl-estimator", "akdl-jars", "akdl-keras", "akdl-report"}
+    assert commands == {"akdl-doctor", "akdl-env", "akdl-estimator", "akdl-jars", "akdl-keras", "akdl-report"}
     for command in commands if extra == "flink,tf" else ():
         done = subprocess.run([venv / "bin" / command, "--help"], cwd=tmp_path, env=environment, capture_output=True, text=True)
         assert done.returncode == 0 and done.stdout.startswith(f"usage: {command} "), done.stderr

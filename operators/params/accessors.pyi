@@ -29,7 +29,7 @@ class ScriptParams(WithParams):
         selectedColNames: Sequence[str] = ...,
         numWorkers: int = ...,
         numPSs: int = ...,
-        pythonEnv: str = ...,
+        pythonEnv: str | Sequence[str] = ...,
         envVars: Sequence[str] = ...,
         exactDoubles: bool = ...,
         intraOpParallelism: int = ...,
@@ -125,11 +125,11 @@ class ScriptParams(WithParams):
     def getNumPSs(self) -> int | None:
         """Number of parameter servers; from the parallelism if unset. (default None)"""
 
-    def setPythonEnv(self, value: str) -> Self:
-        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+    def setPythonEnv(self, value: str | Sequence[str]) -> Self:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; or requirements to make one from, also as a requirements.txt or pyproject.toml. If empty, the metadata in the main script or the default. (default '')"""
 
-    def getPythonEnv(self) -> str:
-        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+    def getPythonEnv(self) -> str | list[str]:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; or requirements to make one from, also as a requirements.txt or pyproject.toml. If empty, the metadata in the main script or the default. (default '')"""
 
     def setEnvVars(self, value: Sequence[str]) -> Self:
         """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
@@ -264,7 +264,7 @@ class StreamParams(WithParams):
         selectedColNames: Sequence[str] = ...,
         numWorkers: int = ...,
         numPSs: int = ...,
-        pythonEnv: str = ...,
+        pythonEnv: str | Sequence[str] = ...,
         envVars: Sequence[str] = ...,
         exactDoubles: bool = ...,
         intraOpParallelism: int = ...,
@@ -362,11 +362,11 @@ class StreamParams(WithParams):
     def getNumPSs(self) -> int | None:
         """Number of parameter servers; from the parallelism if unset. (default None)"""
 
-    def setPythonEnv(self, value: str) -> Self:
-        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+    def setPythonEnv(self, value: str | Sequence[str]) -> Self:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; or requirements to make one from, also as a requirements.txt or pyproject.toml. If empty, the metadata in the main script or the default. (default '')"""
 
-    def getPythonEnv(self) -> str:
-        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+    def getPythonEnv(self) -> str | list[str]:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; or requirements to make one from, also as a requirements.txt or pyproject.toml. If empty, the metadata in the main script or the default. (default '')"""
 
     def setEnvVars(self, value: Sequence[str]) -> Self:
         """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
@@ -509,7 +509,7 @@ class TrainParams(WithParams):
         selectedColNames: Sequence[str] = ...,
         numWorkers: int = ...,
         numPSs: int = ...,
-        pythonEnv: str = ...,
+        pythonEnv: str | Sequence[str] = ...,
         envVars: Sequence[str] = ...,
         exactDoubles: bool = ...,
         intraOpParallelism: int = ...,
@@ -585,11 +585,11 @@ class TrainParams(WithParams):
     def getNumPSs(self) -> int | None:
         """Number of parameter servers; from the parallelism if unset. (default None)"""
 
-    def setPythonEnv(self, value: str) -> Self:
-        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+    def setPythonEnv(self, value: str | Sequence[str]) -> Self:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; or requirements to make one from, also as a requirements.txt or pyproject.toml. If empty, the metadata in the main script or the default. (default '')"""
 
-    def getPythonEnv(self) -> str:
-        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+    def getPythonEnv(self) -> str | list[str]:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; or requirements to make one from, also as a requirements.txt or pyproject.toml. If empty, the metadata in the main script or the default. (default '')"""
 
     def setEnvVars(self, value: Sequence[str]) -> Self:
         """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
@@ -726,7 +726,7 @@ class TrainerParams(WithParams):
         selectedColNames: Sequence[str] = ...,
         numWorkers: int = ...,
         numPSs: int = ...,
-        pythonEnv: str = ...,
+        pythonEnv: str | Sequence[str] = ...,
         envVars: Sequence[str] = ...,
         exactDoubles: bool = ...,
         intraOpParallelism: int = ...,
@@ -824,11 +824,11 @@ class TrainerParams(WithParams):
     def getNumPSs(self) -> int | None:
         """Number of parameter servers; from the parallelism if unset. (default None)"""
 
-    def setPythonEnv(self, value: str) -> Self:
-        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+    def setPythonEnv(self, value: str | Sequence[str]) -> Self:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; or requirements to make one from, also as a requirements.txt or pyproject.toml. If empty, the metadata in the main script or the default. (default '')"""
 
-    def getPythonEnv(self) -> str:
-        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+    def getPythonEnv(self) -> str | list[str]:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; or requirements to make one from, also as a requirements.txt or pyproject.toml. If empty, the metadata in the main script or the default. (default '')"""
 
     def setEnvVars(self, value: Sequence[str]) -> Self:
         """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
@@ -1102,7 +1102,7 @@ class PredictParams(WithParams):
         intraOpParallelism: int = ...,
         errorCol: str = ...,
         cellsHoldBatches: bool = ...,
-        pythonEnv: str = ...,
+        pythonEnv: str | Sequence[str] = ...,
         envVars: Sequence[str] = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
@@ -1208,11 +1208,11 @@ class PredictParams(WithParams):
     def getCellsHoldBatches(self) -> bool:
         """A cell is a whole tensor with the batch dimension, such as [1, 28, 28, 1], as Alink's SavedModel operators take it. (default False)"""
 
-    def setPythonEnv(self, value: str) -> Self:
-        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+    def setPythonEnv(self, value: str | Sequence[str]) -> Self:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; or requirements to make one from, also as a requirements.txt or pyproject.toml. If empty, the metadata in the main script or the default. (default '')"""
 
-    def getPythonEnv(self) -> str:
-        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+    def getPythonEnv(self) -> str | list[str]:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; or requirements to make one from, also as a requirements.txt or pyproject.toml. If empty, the metadata in the main script or the default. (default '')"""
 
     def setEnvVars(self, value: Sequence[str]) -> Self:
         """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
@@ -1268,7 +1268,7 @@ class SavedModelPredictParams(WithParams):
         intraOpParallelism: int = ...,
         errorCol: str = ...,
         cellsHoldBatches: bool = ...,
-        pythonEnv: str = ...,
+        pythonEnv: str | Sequence[str] = ...,
         envVars: Sequence[str] = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
@@ -1380,11 +1380,11 @@ class SavedModelPredictParams(WithParams):
     def getCellsHoldBatches(self) -> bool:
         """A cell is a whole tensor with the batch dimension, such as [1, 28, 28, 1], as Alink's SavedModel operators take it. (default False)"""
 
-    def setPythonEnv(self, value: str) -> Self:
-        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+    def setPythonEnv(self, value: str | Sequence[str]) -> Self:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; or requirements to make one from, also as a requirements.txt or pyproject.toml. If empty, the metadata in the main script or the default. (default '')"""
 
-    def getPythonEnv(self) -> str:
-        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+    def getPythonEnv(self) -> str | list[str]:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; or requirements to make one from, also as a requirements.txt or pyproject.toml. If empty, the metadata in the main script or the default. (default '')"""
 
     def setEnvVars(self, value: Sequence[str]) -> Self:
         """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
@@ -1439,7 +1439,7 @@ class PredictStreamParams(WithParams):
         intraOpParallelism: int = ...,
         errorCol: str = ...,
         cellsHoldBatches: bool = ...,
-        pythonEnv: str = ...,
+        pythonEnv: str | Sequence[str] = ...,
         envVars: Sequence[str] = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
@@ -1551,11 +1551,11 @@ class PredictStreamParams(WithParams):
     def getCellsHoldBatches(self) -> bool:
         """A cell is a whole tensor with the batch dimension, such as [1, 28, 28, 1], as Alink's SavedModel operators take it. (default False)"""
 
-    def setPythonEnv(self, value: str) -> Self:
-        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+    def setPythonEnv(self, value: str | Sequence[str]) -> Self:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; or requirements to make one from, also as a requirements.txt or pyproject.toml. If empty, the metadata in the main script or the default. (default '')"""
 
-    def getPythonEnv(self) -> str:
-        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+    def getPythonEnv(self) -> str | list[str]:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; or requirements to make one from, also as a requirements.txt or pyproject.toml. If empty, the metadata in the main script or the default. (default '')"""
 
     def setEnvVars(self, value: Sequence[str]) -> Self:
         """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
@@ -1647,7 +1647,7 @@ class SavedModelPredictStreamParams(WithParams):
         intraOpParallelism: int = ...,
         errorCol: str = ...,
         cellsHoldBatches: bool = ...,
-        pythonEnv: str = ...,
+        pythonEnv: str | Sequence[str] = ...,
         envVars: Sequence[str] = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
@@ -1764,11 +1764,11 @@ class SavedModelPredictStreamParams(WithParams):
     def getCellsHoldBatches(self) -> bool:
         """A cell is a whole tensor with the batch dimension, such as [1, 28, 28, 1], as Alink's SavedModel operators take it. (default False)"""
 
-    def setPythonEnv(self, value: str) -> Self:
-        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+    def setPythonEnv(self, value: str | Sequence[str]) -> Self:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; or requirements to make one from, also as a requirements.txt or pyproject.toml. If empty, the metadata in the main script or the default. (default '')"""
 
-    def getPythonEnv(self) -> str:
-        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+    def getPythonEnv(self) -> str | list[str]:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; or requirements to make one from, also as a requirements.txt or pyproject.toml. If empty, the metadata in the main script or the default. (default '')"""
 
     def setEnvVars(self, value: Sequence[str]) -> Self:
         """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
@@ -1853,7 +1853,7 @@ class KerasTrainParams(WithParams):
         seed: int = ...,
         numWorkers: int = ...,
         numPSs: int = ...,
-        pythonEnv: str = ...,
+        pythonEnv: str | Sequence[str] = ...,
         envVars: Sequence[str] = ...,
         intraOpParallelism: int = ...,
         hostNetwork: str = ...,
@@ -1968,11 +1968,11 @@ class KerasTrainParams(WithParams):
     def getNumPSs(self) -> int:
         """Number of parameter servers: 0, since workers train in step. (default 0)"""
 
-    def setPythonEnv(self, value: str) -> Self:
-        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+    def setPythonEnv(self, value: str | Sequence[str]) -> Self:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; or requirements to make one from, also as a requirements.txt or pyproject.toml. If empty, the metadata in the main script or the default. (default '')"""
 
-    def getPythonEnv(self) -> str:
-        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+    def getPythonEnv(self) -> str | list[str]:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; or requirements to make one from, also as a requirements.txt or pyproject.toml. If empty, the metadata in the main script or the default. (default '')"""
 
     def setEnvVars(self, value: Sequence[str]) -> Self:
         """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
@@ -2063,7 +2063,7 @@ class KerasTrainerParams(WithParams):
         seed: int = ...,
         numWorkers: int = ...,
         numPSs: int = ...,
-        pythonEnv: str = ...,
+        pythonEnv: str | Sequence[str] = ...,
         envVars: Sequence[str] = ...,
         intraOpParallelism: int = ...,
         hostNetwork: str = ...,
@@ -2191,11 +2191,11 @@ class KerasTrainerParams(WithParams):
     def getNumPSs(self) -> int:
         """Number of parameter servers: 0, since workers train in step. (default 0)"""
 
-    def setPythonEnv(self, value: str) -> Self:
-        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+    def setPythonEnv(self, value: str | Sequence[str]) -> Self:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; or requirements to make one from, also as a requirements.txt or pyproject.toml. If empty, the metadata in the main script or the default. (default '')"""
 
-    def getPythonEnv(self) -> str:
-        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+    def getPythonEnv(self) -> str | list[str]:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; or requirements to make one from, also as a requirements.txt or pyproject.toml. If empty, the metadata in the main script or the default. (default '')"""
 
     def setEnvVars(self, value: Sequence[str]) -> Self:
         """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
@@ -2354,7 +2354,7 @@ class KerasPredictParams(WithParams):
         inferBatchSize: int = ...,
         intraOpParallelism: int = ...,
         errorCol: str = ...,
-        pythonEnv: str = ...,
+        pythonEnv: str | Sequence[str] = ...,
         envVars: Sequence[str] = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
@@ -2403,11 +2403,11 @@ class KerasPredictParams(WithParams):
     def getErrorCol(self) -> str | None:
         """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; if unset, such a row fails the job. (default None)"""
 
-    def setPythonEnv(self, value: str) -> Self:
-        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+    def setPythonEnv(self, value: str | Sequence[str]) -> Self:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; or requirements to make one from, also as a requirements.txt or pyproject.toml. If empty, the metadata in the main script or the default. (default '')"""
 
-    def getPythonEnv(self) -> str:
-        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+    def getPythonEnv(self) -> str | list[str]:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; or requirements to make one from, also as a requirements.txt or pyproject.toml. If empty, the metadata in the main script or the default. (default '')"""
 
     def setEnvVars(self, value: Sequence[str]) -> Self:
         """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
@@ -2452,7 +2452,7 @@ class KerasPredictStreamParams(WithParams):
         inferBatchSize: int = ...,
         intraOpParallelism: int = ...,
         errorCol: str = ...,
-        pythonEnv: str = ...,
+        pythonEnv: str | Sequence[str] = ...,
         envVars: Sequence[str] = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
@@ -2507,11 +2507,11 @@ class KerasPredictStreamParams(WithParams):
     def getErrorCol(self) -> str | None:
         """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; if unset, such a row fails the job. (default None)"""
 
-    def setPythonEnv(self, value: str) -> Self:
-        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+    def setPythonEnv(self, value: str | Sequence[str]) -> Self:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; or requirements to make one from, also as a requirements.txt or pyproject.toml. If empty, the metadata in the main script or the default. (default '')"""
 
-    def getPythonEnv(self) -> str:
-        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+    def getPythonEnv(self) -> str | list[str]:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; or requirements to make one from, also as a requirements.txt or pyproject.toml. If empty, the metadata in the main script or the default. (default '')"""
 
     def setEnvVars(self, value: Sequence[str]) -> Self:
         """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""

@@ -8,6 +8,7 @@ from bridge.settings import DRAIN, EQUAL_STEP_MODES, OFF, ON_RETURNS, REPLAYS, U
 from operators.params.checks import (
     count,
     default_environment,
+    environment,
     files,
     filled_text,
     flag,
@@ -23,7 +24,6 @@ from operators.params.checks import (
     seconds,
     some_seconds,
     stream_schema_text,
-    text,
     texts,
     time_text,
     variables,
@@ -125,8 +125,9 @@ PROGRESS = Param("progress", "bool", "Show the progress of the job: on a termina
 LOG_FILE_SIZE = Param("logFileSize", "int", "Bytes of a process's log file; then a new one is begun.", count(1), 100 << 20)
 LOG_FILE_COUNT = Param("logFileCount", "int", "Log files of a process; by default as many as Flink keeps.", count(1), None)
 PYTHON_ENV = Param(
-    "pythonEnv", "str",
-    "A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default.", text, "",
+    "pythonEnv", "str | Sequence[str]",
+    "A Python environment with TensorFlow: folder, interpreter, or archive at any address; or requirements to make one from, "
+    "also as a requirements.txt or pyproject.toml. If empty, the metadata in the main script or the default.", environment, "",
 )  # fmt: skip
 ENV_VARS = Param(
     "envVars", "Sequence[str]",

@@ -70,6 +70,14 @@ def text_or_texts(value: object) -> list[str]:
     return [value] if isinstance(value, str) else texts(value)
 
 
+def environment(value: object) -> str | list[str]:
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, (list, tuple)) or not value or not all(isinstance(each, str) for each in value):
+        raise ValueError("a string, or a list of requirements")
+    return list(value)
+
+
 def names(value: object) -> list[str]:
     expected = "a list of one or more different names"
     names = texts(value)

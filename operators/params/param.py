@@ -17,6 +17,7 @@ _KEPT = {
     "Sequence[str]": "list[str]",
     "Sequence[str] | str": "list[str]",
     "Sequence[float]": "list[float]",
+    "str | Sequence[str]": "str | list[str]",
     "str | Callable[[Any], Any]": "str | FunctionScript",
     "str | dict[str, Any]": "str",
 }

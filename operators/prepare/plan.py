@@ -17,6 +17,7 @@ from operators.params.function_script import FunctionScript
 from operators.prepare.certificate import new_certificate
 from operators.prepare.main_script import check_main, trains_apart
 from operators.prepare.python_env import check_python, find_python
+from operators.prepare.requirements import wanted_in
 from operators.prepare.user_files import read_files
 
 MODEL_SCHEMA = Schema.parse("model_id BIGINT, model_info STRING")  # of every model table, as Alink has it
@@ -46,12 +47,19 @@ def plan(
     equal_steps = values.get("equalSteps", OFF)
     weight_column = values["weightCol"] if equal_steps == PAD else None
     _check_weight(operator, input_schema, weight_column)
-    python = find_python(operator, values["pythonEnv"] or os.environ.get(env_variable, ""), elsewhere)
-    if not elsewhere:
-        check_python(operator, python)
     files, main_script = read_files(operator, values["userFiles"], values["mainScriptFile"])
     if main_script.endswith(".py") and not isinstance(values["mainScriptFile"], FunctionScript):  # others fail at their import
-        check_main(operator, shown(values["mainScriptFile"]), next(file.content for file in files if file.path == main_script))
+        source = next(file.content for file in files if file.path == main_script)
+        check_main(operator, shown(values["mainScriptFile"]), source)
+    else:
+        source = b""
+    try:
+        own = None if values["pythonEnv"] else wanted_in(source)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{operator}: {shown(values['mainScriptFile'])}: {error}") from None
+    python = find_python(operator, values["pythonEnv"] or own or os.environ.get(env_variable, ""), elsewhere)
+    if not elsewhere:
+        check_python(operator, python)
     return GroupSettings(
         operator=operator,
         kind=kind,

@@ -11,6 +11,7 @@ import subprocess
 import tarfile
 import tempfile
 import zipfile
+from collections.abc import Sequence
 
 from akdl.masking import shown
 from akdl.process import preflight
@@ -20,22 +21,27 @@ from bridge.exceptions import ConfigurationError
 from bridge.folders.program_folder import named_by_content, program_folder
 from bridge.host.interpreter import interpreter_in
 from bridge.settings import PythonArchive
+from operators.prepare.made_env import look_into, made_python, packed_env
+from operators.prepare.requirements import Wanted, wanted_by
 
-_LOOK_S = 30.0
 
-
-def find_python(operator: str, python_env: str, elsewhere: bool = False) -> str | PythonArchive | None:
+def find_python(operator: str, python_env: str | Sequence[str] | Wanted, elsewhere: bool = False) -> str | PythonArchive | None:
     """Find the interpreter or archive that `pythonEnv` names; None when it is empty. A path may exist only `elsewhere`."""
     if not python_env:
         return None
     try:
+        wanted = python_env if isinstance(python_env, Wanted) else wanted_by(python_env)
+        if wanted is not None:
+            return _archive(packed_env(wanted)) if elsewhere else made_python(wanted)
+        assert isinstance(python_env, str)
         if is_remote(python_env):
             return _archive(python_env)
         path = pathlib.Path(local_path(python_env))
         if path.is_file() and is_archive(path.name):
             return _archive(python_env)
-    except FileError as error:
-        raise ConfigurationError(f"{operator}: pythonEnv: {error}") from None
+    except (FileError, ConfigurationError) as error:
+        where = "the metadata of its script" if isinstance(python_env, Wanted) else "pythonEnv"
+        raise ConfigurationError(f"{operator}: {where}: {error}") from None
     python = interpreter_in(str(path)) if path.is_dir() else str(path)
     if python is not None and os.path.isfile(python) and os.access(python, os.X_OK):
         return python
@@ -43,8 +49,8 @@ def find_python(operator: str, python_env: str, elsewhere: bool = False) -> str 
         return str(path)
     fault = "has no bin/python" if path.is_dir() else f"is {'not executable' if path.is_file() else 'not a file'}"
     raise ConfigurationError(
-        f"{operator}: pythonEnv {python_env!r}: expected a folder with bin/python, an interpreter, or an archive of a folder "
-        f"({', '.join(SUFFIXES)}); {path} {fault}"
+        f"{operator}: pythonEnv {python_env!r}: expected a folder with bin/python, an interpreter, an archive of a folder "
+        f"({', '.join(SUFFIXES)}), or requirements such as 'tensorflow==2.21.*'; {path} {fault}"
     )
 
 
@@ -60,11 +66,8 @@ def check_python(operator: str, python: str | PythonArchive | None) -> None:
 @functools.cache
 def _reason_of(python: str, changed: int) -> str:
     """Reason why an interpreter cannot be used; "" where only a run could show it."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     try:
-        looked = subprocess.run(
-            [python, preflight.__file__], env=environment, capture_output=True, text=True, timeout=_LOOK_S, errors="replace"
-        )
+        looked = look_into(python)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return looked.stderr.strip().rpartition("akdl: ")[2] if looked.returncode == preflight.UNUSABLE else ""

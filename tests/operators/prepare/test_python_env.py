@@ -47,7 +47,7 @@ def test_an_archive(tmp_path: pathlib.Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        ("nope", "expected a folder with bin/python, an interpreter, or an archive of a folder .*; .*/nope is not a file$"),
+        ("nope", "expected a folder with bin/python, an interpreter, an archive of a folder .*; .*/nope is not a file$"),
         ("nope.zip", "expected a folder with bin/python.*nope.zip is not a file$"),
         ("empty", "has no bin/python$"),
         ("text", "/text is not executable$"),

@@ -1,0 +1,248 @@
+"""`akdl-env`, and the Python environments that it shows: made by uv from requirements, once, in a cache of the user."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import hashlib
+import importlib.metadata
+import json
+import logging
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import textwrap
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+import akdl
+from akdl.folders.owned_folder import hold, remove_unused
+from akdl.folders.private_file import private
+from akdl.folders.shared_folder import locked
+from akdl.masking import masked
+from akdl.process import preflight
+from akdl.storage.whole_file import WholeFile
+from bridge.exceptions import ConfigurationError
+from operators.prepare.requirements import Wanted, wanted_by
+
+logger = logging.getLogger(__name__)
+
+_KEPT = 10  # environments that stay when another one is made; those in use stay in any case
+_REQUIREMENTS, _COMPLETE, _PACKED = "requirements.txt", "complete", "env.tar.gz"
+_LEFT_OUT = re.compile(r"/(site-packages|test|config-[^/]*|__pycache__|ensurepip|idlelib|tkinter)$")
+_SYSTEM = ("/usr", "/usr/local", "/")  # a Python there shares its folder with others, and cannot be packed
+_LOOK_S = 30.0
+_LOOK = (  # at the packages of another Python, with none of ours on its path except akdl itself
+    "import runpy, sys, types; sys.path.pop(0); akdl = sys.modules['akdl'] = types.ModuleType('akdl'); "
+    "akdl.__path__ = [sys.argv.pop()]; runpy.run_module('akdl.process.preflight', run_name='__main__')"
+)
+_TREE = re.compile(r"^[\s×╰├─▶│]*((error|cause): )?", re.MULTILINE)  # with which uv sets out its errors
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="akdl-env", description="Python environments that were made for scripts.")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands.add_parser("list", help="show the environments")
+    make = commands.add_parser("make", help="make an environment, or find it, and print its Python")
+    make.add_argument(
+        "wanted", metavar="REQUIREMENT", nargs="+", help="such as 'tensorflow==2.21.*' or 'python==3.11.*'; or a FILE"
+    )
+    make.add_argument("--pack", action="store_true", help="print the path of an archive that can be sent to other hosts")
+    remove = commands.add_parser("remove", help="remove environments that no program uses")
+    remove.add_argument("names", metavar="NAME", nargs="+", help="beginning of a name that `list` shows, or all")
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    try:
+        if options.command == "make":
+            (first, *others) = options.wanted
+            is_file = not others and os.path.isfile(first)
+            wanted = wanted_by(first if is_file else options.wanted)
+            if wanted is None:
+                raise ConfigurationError(f"{first}: expected requirements, a requirements.txt or a pyproject.toml")
+            lines = [packed_env(wanted) if options.pack else made_python(wanted)]
+        else:
+            lines = list(_listed()) if options.command == "list" else list(_removed(options.names))
+    except ConfigurationError as error:
+        parser.exit(1, f"{error}\n")
+    print("\n".join(lines))
+    return 0
+
+
+def cache_folder() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "akdl", "envs")
+
+
+def made_python(wanted: Wanted) -> str:
+    """Interpreter of the environment with these requirements, which is made if need be and kept until this program ends."""
+    return str(_python_in(_made(wanted)))
+
+
+def look_into(python: str) -> subprocess.CompletedProcess[str]:
+    """Run the check of akdl in another Python."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    command = [python, "-c", _LOOK, *akdl.__path__]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_LOOK_S, errors="replace")
+
+
+def packed_env(wanted: Wanted) -> str:
+    """Archive of such an environment with its Python, made once."""
+    folder = _made(wanted)
+    archive = folder / _PACKED
+    with locked(str(folder.parent)):
+        if not archive.exists():
+            _pack(folder, archive)
+    return str(archive)
+
+
+@functools.cache
+def _made(wanted: Wanted) -> Path:
+    cache = cache_folder()
+    version = "{}.{}.{}".format(*sys.version_info)
+    fits = SpecifierSet(wanted.python).contains(version, prereleases=True)
+    python = os.path.realpath(getattr(sys, "_base_executable", sys.executable)) if fits else wanted.python
+    lines = [*wanted.lines, *_own_side()]
+    described = json.dumps([sorted(lines), python, version if fits else "", sysconfig.get_platform(), platform.libc_ver()])
+    folder = cache / hashlib.sha256(described.encode()).hexdigest()[:32]
+    try:
+        os.makedirs(cache, 0o700, exist_ok=True)
+        lock = hold(str(folder))  # shared with other programs that use it, until this one ends
+        try:
+            if not _is_complete(folder):
+                with locked(str(cache)):  # other programs wait, and then find it
+                    if not _is_complete(folder):
+                        _make(folder, wanted, lines, python)
+                        _sweep(cache)
+            os.utime(folder / _COMPLETE)
+        except BaseException:
+            os.close(lock)
+            if not _is_complete(folder):
+                remove_unused(str(folder))
+            raise
+    except OSError as error:
+        raise ConfigurationError(
+            f"no Python environment with {wanted.shown} could be made in {cache}: {error}. XDG_CACHE_HOME names another folder"
+        ) from None
+    return folder
+
+
+def _make(folder: Path, wanted: Wanted, lines: list[str], python: str) -> None:
+    started = time.monotonic()
+    # Programs without a configuration of logging show warnings, and this may take minutes.
+    logger.warning("making a Python environment with %s in %s; it stays there for other programs", wanted.shown, folder)
+    shutil.rmtree(folder / "env", ignore_errors=True)  # what was not completed, or lost its Python
+    with open(folder / _REQUIREMENTS, "w", encoding="utf-8", opener=private) as file:
+        file.write("\n".join([f"# {wanted.shown}", *lines, ""]))
+    _uv(wanted, folder, "venv", "--no-project", f"--python={python}", "env")
+    _uv(wanted, folder, "pip", "install", "--python", str(_python_in(folder)), "--requirement", _REQUIREMENTS)
+    looked = look_into(str(_python_in(folder)))
+    if looked.returncode:
+        reason = looked.stderr.strip().rpartition("cannot be used: ")[2].partition("; install")[0]
+        raise ConfigurationError(f"a Python environment with {wanted.shown} cannot run scripts: {reason}. Require it too")
+    (folder / _COMPLETE).touch()
+    logger.warning("made it in %.1f s: %s", time.monotonic() - started, looked.stdout.strip())
+
+
+def _uv(wanted: Wanted, folder: Path, *arguments: str) -> None:
+    hidden = ("PYTHON", "VIRTUAL_ENV", "CONDA_")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
+    done = subprocess.run(
+        [_find_uv(), "--quiet", "--color=never", *arguments], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, errors="replace",
+    )  # fmt: skip
+    if done.returncode:
+        reason = textwrap.shorten(masked(_TREE.sub("", done.stderr)), 1000)
+        raise ConfigurationError(
+            f"no Python environment with {wanted.shown} could be made. uv: {reason or f'status {done.returncode}'}\n"
+            "Change the requirements; where no package index is reached, name one in UV_DEFAULT_INDEX, or an environment that "
+            "exists in pythonEnv"
+        )
+
+
+def _find_uv() -> str:
+    with suppress(ImportError, FileNotFoundError):
+        from uv import find_uv_bin
+
+        return str(find_uv_bin())
+    found = shutil.which("uv")
+    if found is None:
+        raise ConfigurationError("making a Python environment needs uv, which is not there: pip install uv")
+    return found
+
+
+def _own_side() -> list[str]:
+    """Requirements of akdl itself, which runs there too."""
+    try:
+        declared = [Requirement(each) for each in importlib.metadata.requires("akdl") or ()]
+    except importlib.metadata.PackageNotFoundError:  # on a path only
+        declared = [Requirement(each) for each in (preflight.GRPCIO, "protobuf", "numpy")]
+    lines = [str(each) for each in declared if "extra" not in str(each.marker)]
+    return [*lines, 'setuptools; python_version < "3.8"']  # for reading versions there
+
+
+def _python_in(folder: Path) -> Path:
+    return folder / "env" / "bin" / "python"
+
+
+def _is_complete(folder: Path) -> bool:
+    return (folder / _COMPLETE).exists() and os.access(_python_in(folder), os.X_OK)
+
+
+def _sweep(cache: Path) -> None:
+    for number, folder in enumerate(_environments(cache)):
+        if number >= _KEPT or not _is_complete(folder):
+            remove_unused(str(folder))
+
+
+def _environments(cache: Path) -> list[Path]:
+    """Folders of environments, the last used first."""
+    used = {folder: (folder / _COMPLETE).stat().st_mtime if _is_complete(folder) else 0.0 for folder in cache.glob("?" * 32)}
+    return sorted(used, key=lambda folder: -used[folder])
+
+
+def _pack(folder: Path, archive: Path) -> None:
+    """Pack the Python that a venv links to, with the packages of the venv."""
+    started = time.monotonic()
+    python = _python_in(folder).resolve()
+    base = python.parent.parent
+    (library,) = (folder / "env" / "lib").glob("python3*")
+    if str(base) in _SYSTEM or not (base / "lib" / library.name / "os.py").exists():
+        raise ConfigurationError(
+            f"the Python {python} belongs to this system and cannot be packed for other hosts: start the program with a Python "
+            "of its own, as `uv python install` brings it, or name an archive in pythonEnv"
+        )
+    with WholeFile(str(archive)) as file, tarfile.open(mode="w:gz", fileobj=file, compresslevel=1, dereference=True) as packed:
+        packed.add(python, "bin/python")
+        for each in [*(base / "lib").glob("libpython*"), base / "lib" / library.name]:
+            packed.add(each, f"lib/{each.name}", filter=lambda entry: None if _LEFT_OUT.search(entry.name) else entry)
+        packed.add(library / "site-packages", f"lib/{library.name}/site-packages")
+    logger.warning("packed %s in %.1f s: %d MB", archive, time.monotonic() - started, archive.stat().st_size >> 20)
+
+
+def _listed() -> Iterator[str]:
+    cache = cache_folder()
+    yield f"environments in {cache}"
+    for folder in _environments(cache):
+        if _is_complete(folder):
+            used = time.strftime("%Y-%m-%d %H:%M", time.localtime((folder / _COMPLETE).stat().st_mtime))
+            with open(folder / _REQUIREMENTS, encoding="utf-8") as file:
+                yield f"{folder.name[:12]}  last used {used}  {file.readline()[2:].strip()}"
+
+
+def _removed(names: Sequence[str]) -> Iterator[str]:
+    for name in names:
+        found = [each for each in _environments(cache_folder()) if name == "all" or (name and each.name.startswith(name))]
+        if not found and name != "all":
+            raise ConfigurationError(f"there is no environment {name!r}; akdl-env list shows them")
+        for folder in found:
+            remove_unused(str(folder))
+            yield f"{folder.name[:12]}  {'is in use and stays' if folder.exists() else 'removed'}"
