@@ -118,6 +118,7 @@ def test_one_tensorflow_on_every_python(declared: dict[str, Any], extra: str, py
     "module",
     [
         "operators.flink.jars",
+        "operators.prepare.made_env",
         "operators.progress.doctor",
         "operators.progress.report",
         "akdl.estimator.__main__",
@@ -127,7 +128,7 @@ def test_one_tensorflow_on_every_python(declared: dict[str, Any], extra: str, py
 def test_commands_know_their_names(declared: dict[str, Any], module: str, capsys: pytest.CaptureFixture[str]) -> None:
     commands = dict(text.split(" = ") for text in declared["entry_points"]["console_scripts"])
     (name,) = [name for name, function in commands.items() if function == f"{module}:main"]
-    assert len(commands) == 5, "each command is tried here"
+    assert len(commands) == 6, "each command is tried here"
     with pytest.raises(SystemExit) as ended:
         importlib.import_module(module).main(["--help"])
     assert ended.value.code == 0 and capsys.readouterr().out.startswith(f"usage: {name} ")

@@ -25,9 +25,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-import akdl
 from akdl.folders.owned_folder import hold, remove_unused
-from akdl.folders.private_file import private
 from akdl.folders.shared_folder import locked
 from akdl.masking import masked
 from akdl.process import preflight
@@ -37,7 +35,7 @@ from operators.prepare.requirements import Wanted, wanted_by
 
 logger = logging.getLogger(__name__)
 
-_KEPT = 10  # environments that stay when another one is made; those in use stay in any case
+_KEPT = 10  # environments that stay when another one is made; an environment in use stays too
 _REQUIREMENTS, _COMPLETE, _PACKED = "requirements.txt", "complete", "env.tar.gz"
 _LEFT_OUT = re.compile(r"/(site-packages|test|config-[^/]*|__pycache__|ensurepip|idlelib|tkinter)$")
 _SYSTEM = ("/usr", "/usr/local", "/")  # a Python there shares its folder with others, and cannot be packed
@@ -90,7 +88,7 @@ def made_python(wanted: Wanted) -> str:
 def look_into(python: str) -> subprocess.CompletedProcess[str]:
     """Run the check of akdl in another Python."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    command = [python, "-c", _LOOK, *akdl.__path__]
+    command = [python, "-c", _LOOK, os.path.dirname(os.path.dirname(preflight.__file__))]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_LOOK_S, errors="replace")
 
 
@@ -140,7 +138,7 @@ def _make(folder: Path, wanted: Wanted, lines: list[str], python: str) -> None:
     # Programs without a configuration of logging show warnings, and this may take minutes.
     logger.warning("making a Python environment with %s in %s; it stays there for other programs", wanted.shown, folder)
     shutil.rmtree(folder / "env", ignore_errors=True)  # what was not completed, or lost its Python
-    with open(folder / _REQUIREMENTS, "w", encoding="utf-8", opener=private) as file:
+    with open(folder / _REQUIREMENTS, "w", encoding="utf-8") as file:
         file.write("\n".join([f"# {wanted.shown}", *lines, ""]))
     _uv(wanted, folder, "venv", "--no-project", f"--python={python}", "env")
     _uv(wanted, folder, "pip", "install", "--python", str(_python_in(folder)), "--requirement", _REQUIREMENTS)
