@@ -173,6 +173,7 @@ def _load(stage: dict[str, Any], columns: Sequence[Column]) -> tuple[RowPredicto
         graph_def_tag=params["graphDefTag"],
         reserved_cols=params["reservedCols"],
         infer_batch_size=params["inferBatchSize"],
+        infer_batch_bytes=params["inferBatchBytes"],
         intra_op_parallelism=params["intraOpParallelism"],
         cells_hold_batches=params["cellsHoldBatches"],
         defaults=json.loads(params["defaults"]),

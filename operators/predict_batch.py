@@ -123,6 +123,7 @@ class PredictOp(WithParams, Operator[Any]):
             output_keys=outputs or [],
             cells_hold_batches=values["cellsHoldBatches"],
             batch_size=values["inferBatchSize"],
+            batch_bytes=values["inferBatchBytes"],
             intra_op_parallelism=values["intraOpParallelism"] or 0,
             defaults=values["defaults"],
             **_newer_models(name, values),

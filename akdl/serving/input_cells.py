@@ -22,6 +22,7 @@ from akdl.serving.signature import TensorDescription, shape_text
 from akdl.wire.cells import Array
 
 _NULL = "expected a value, got null"
+_STRING_BYTES = 24  # of TensorFlow's object for a string
 
 
 class Converted(NamedTuple):
@@ -35,6 +36,14 @@ class Converted(NamedTuple):
             return tuple(self.values.shape[1:])
         value = self.values[row]
         return () if value is None else tuple(value.shape)
+
+    def size(self, rows: Sequence[int]) -> int:
+        """Bytes of the values of some rows, which have equal shapes."""
+        sample = self.values[rows[0]] if isinstance(self.values, list) else self.values
+        if sample.dtype == object:
+            strings = self.take(rows).reshape(-1).tolist()
+            return sum(map(len, strings)) + _STRING_BYTES * len(strings)
+        return len(rows) * int(sample.nbytes) // (1 if isinstance(self.values, list) else len(sample))
 
     def take(self, rows: Sequence[int]) -> Array:
         """Stack the values of some rows, which have equal shapes."""

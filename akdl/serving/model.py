@@ -2,12 +2,27 @@
 
 Columns become arrays (`input_cells`), rows whose values have one shape are stacked to batches, the model is called, and its
 outputs become columns (`output_cells`). A row that cannot be predicted is left out of its batch; when the model rejects a
-batch, the batch is halved until the bad rows are found.
+batch, the batch is halved until the bad rows are found. When the model runs out of memory, later batches are smaller too.
 """
 
 import dataclasses
 import itertools
-from typing import Any, Collection, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+import logging
+from typing import (
+    Any,
+    Callable,
+    Collection,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+)
 
 import numpy as np
 
@@ -16,11 +31,15 @@ from akdl.serving.input_cells import Converted, InputConverter, stacked
 from akdl.serving.number_cells import NUMBERS
 from akdl.serving.output_cells import OutputColumn, OutputConverter
 from akdl.serving.prediction_errors import BadRow, RowsError, ServingError, SignatureError
-from akdl.serving.runners import Runner, row_errors
+from akdl.serving.runners import Runner, is_out_of_memory, row_errors
 from akdl.serving.signature import TensorDescription, find_tensor, resolve, tensors_text
 from akdl.storage.model_archive import find_saved_model
 from akdl.wire.cells import Array
 from akdl.wire.columns import Values
+
+logger = logging.getLogger(__name__)
+
+BATCH_BYTES = 64 << 20
 
 
 class ServedModel:
@@ -32,6 +51,7 @@ class ServedModel:
         outputs: The result columns; a plain name is an output returned as an array. By default all outputs. A column without a
             `key` shows the output of its name, or the only output of the model.
         utf8_columns: Columns of strings whose cells are bytes in UTF-8, which TensorFlow takes directly.
+        report: Takes a logging level and a message.
     """
 
     def __init__(
@@ -44,9 +64,11 @@ class ServedModel:
         *,
         cells_hold_batches: bool = False,
         batch_size: int = 256,
+        batch_bytes: int = BATCH_BYTES,
         intra_op_parallelism: Optional[int] = None,
         utf8_columns: Collection[str] = (),
         defaults: Optional[Mapping[str, object]] = None,
+        report: Callable[[int, str], None] = logger.log,
     ) -> None:
         if batch_size < 1:
             raise ServingError(f"inferBatchSize: expected at least 1, got {batch_size}")
@@ -58,6 +80,8 @@ class ServedModel:
         self._outputs = self._output_converters(outputs)
         self._fixed_batch = self._one_fixed_batch()
         self._batch_size = self._fixed_batch or batch_size
+        self._batch_bytes = batch_bytes
+        self._report = report
         keys = {converter.key for converter in self._outputs}
         used = [tensor for tensor in self.signature.outputs if tensor.key in keys]
         self._runner = Runner(folder, tags, self.signature, used, intra_op_parallelism)
@@ -212,38 +236,59 @@ class ServedModel:
             for row in good:
                 by_shape.setdefault(tuple(converted.shape(row) for converted in values.values()), []).append(row)
             groups = by_shape.values()
-        size = 1 if self._cells_hold_batches else self._batch_size
         for group in groups:
-            for start in range(0, len(group), size):
-                yield group[start : start + size]
+            start = 0
+            while start < len(group):
+                batch = group[start : start + (1 if self._cells_hold_batches else self._batch_size)]
+                while len(batch) > 1:
+                    size = sum(converted.size(batch) for converted in values.values())
+                    if size <= self._batch_bytes:
+                        break
+                    batch = batch[: max(1, len(batch) * self._batch_bytes // size)]
+                yield batch
+                start += len(batch)
 
-    def _predict_batch(
-        self, values: Dict[str, Converted], rows: Sequence[int], errors: Dict[int, str]
-    ) -> "Iterator[_Predicted]":
-        feeds = {key: converted.take(rows) for key, converted in values.items()}
+    def _predict_batch(self, values: Dict[str, Converted], rows: Sequence[int], errors: Dict[int, str]) -> "List[_Predicted]":
         try:
-            fetched = self._call(feeds, len(rows))
+            fetched = self._call({key: converted.take(rows) for key, converted in values.items()}, len(rows))
         except row_errors() as error:
-            if len(rows) == 1:
-                errors[rows[0]] = f"the model rejects it: {getattr(error, 'message', error)}"
-                return
-            middle = len(rows) // 2
-            for half in (rows[:middle], rows[middle:]):
-                yield from self._predict_batch(values, half, errors)
-            return
+            lacks_memory, message = is_out_of_memory(error), getattr(error, "message", error)
+        else:
+            return [self._converted(fetched, rows, errors)]
+        if len(rows) == 1 or (lacks_memory and self._fixed_batch is not None):  # a smaller batch would be padded again
+            reason = "the model runs out of memory with it" if lacks_memory else "the model rejects it"
+            errors.update(dict.fromkeys(rows, f"{reason}: {message}"))
+            return []
+        middle = len(rows) // 2
+        parts = [part for half in (rows[:middle], rows[middle:]) for part in self._predict_batch(values, half, errors)]
+        if lacks_memory and sum(len(part.rows) for part in parts) == len(rows):  # else a row was too large, not the batch
+            self._keep_size(max(len(part.rows) for part in parts))
+        return parts
+
+    def _keep_size(self, rows: int) -> None:
+        if rows < self._batch_size:
+            self._report(logging.WARNING, f"the model ran out of memory: from now on a batch has at most {rows} rows")
+            self._batch_size = rows
+
+    def _converted(self, fetched: Dict[str, Array], rows: Sequence[int], errors: Dict[int, str]) -> "_Predicted":
         cells = []
         for converter in self._outputs:
             column, bad = converter.convert(fetched[converter.key])
             for place, message in bad.items():
                 errors.setdefault(rows[place], message)
             cells.append(column)
-        yield _Predicted(rows, cells)
+        return _Predicted(rows, cells)
 
     def _call(self, feeds: Dict[str, Array], rows: int) -> Dict[str, Array]:
         if self._cells_hold_batches:
             fetched = self._runner.run({key: array[0] for key, array in feeds.items()})
             return {key: array[np.newaxis] for key, array in fetched.items()}
-        padding = (self._fixed_batch or rows) - rows
+        size = rows
+        if self._fixed_batch is not None:
+            size = self._fixed_batch
+        elif self.signature.is_compiled:  # XLA compiles for seconds at each new size
+            size = max(rows, min(1 << (rows - 1).bit_length(), self._batch_size))
+        padding = size - rows
         if padding:
             feeds = {key: np.concatenate([array, np.repeat(array[-1:], padding, axis=0)]) for key, array in feeds.items()}
         fetched = self._runner.run(feeds)

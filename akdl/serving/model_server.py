@@ -25,7 +25,7 @@ from akdl.errors.failure import failure_of
 from akdl.folders.shared_folder import wait_and_remove
 from akdl.process.parent import exit_with_parent, take_settings
 from akdl.serving.live_model import LiveModel
-from akdl.serving.model import ServedModel
+from akdl.serving.model import BATCH_BYTES, ServedModel
 from akdl.serving.model_stream import ModelFolderWatch
 from akdl.serving.output_cells import OutputColumn
 from akdl.serving.prediction_errors import ServingError
@@ -129,9 +129,11 @@ class ModelServer:
             [OutputColumn(column.name, column.type, key) for column, key in zip(serving.output_columns, output_keys)],
             cells_hold_batches=serving.cells_hold_batches,
             batch_size=serving.batch_size or 256,
+            batch_bytes=serving.batch_bytes or BATCH_BYTES,
             intra_op_parallelism=serving.intra_op_parallelism or None,
             utf8_columns=[column.name for column in serving.input_columns if is_utf8(column)],
             defaults=json.loads(serving.defaults or "{}"),
+            report=self._report,
         )
 
     def _look(self, watch: ModelFolderWatch) -> None:

@@ -11,7 +11,7 @@ from typing import Any, List, Mapping, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from akdl.near_names import listed
-from akdl.serving.model import ServedModel
+from akdl.serving.model import BATCH_BYTES, ServedModel
 from akdl.serving.model_folder import Model, ModelFolder
 from akdl.serving.output_cells import OutputColumn
 from akdl.serving.prediction_errors import BadRow, RowsError, ServingError
@@ -36,7 +36,8 @@ class RowPredictor:
         signature_def_key: Name of the signature.
         graph_def_tag: Tag of the graph.
         reserved_cols: Input columns to keep; by default all, where an output of the same name replaces one.
-        infer_batch_size: Largest number of rows in one call of the model.
+        infer_batch_size: Largest number of rows in one call of the model. After the model has run out of memory, it is smaller.
+        infer_batch_bytes: Most bytes of the values in one call of the model; a single row may have more.
         intra_op_parallelism: Threads inside one operation. TensorFlow has one such pool per process, set by its first use.
         cells_hold_batches: Cells are whole tensors with the batch dimension, and the model is called for each row alone.
         defaults: Column to the value that replaces null; without one, a null is an error of its row.
@@ -60,6 +61,7 @@ class RowPredictor:
         graph_def_tag: str = "serve",
         reserved_cols: Optional[Sequence[str]] = None,
         infer_batch_size: int = 256,
+        infer_batch_bytes: int = BATCH_BYTES,
         intra_op_parallelism: Optional[int] = None,
         cells_hold_batches: bool = False,
         defaults: Optional[Mapping[str, object]] = None,
@@ -88,6 +90,7 @@ class RowPredictor:
                 [OutputColumn(name, type_, key) for (name, type_), key in zip(output_schema, output_keys)],
                 cells_hold_batches=cells_hold_batches,
                 batch_size=infer_batch_size,
+                batch_bytes=infer_batch_bytes,
                 intra_op_parallelism=intra_op_parallelism,
                 defaults=defaults,
             )

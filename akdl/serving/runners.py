@@ -106,7 +106,14 @@ def runs_eagerly() -> bool:
 
 
 def row_errors() -> Tuple[Any, ...]:
-    """Errors of TensorFlow for unsuitable values, after which other rows may still succeed."""
+    """Errors of TensorFlow for unsuitable values or too many of them, after which other rows may still succeed."""
     import tensorflow as tf
 
-    return tf.errors.InvalidArgumentError, tf.errors.OutOfRangeError, tf.errors.NotFoundError
+    errors = tf.errors
+    return errors.InvalidArgumentError, errors.OutOfRangeError, errors.NotFoundError, errors.ResourceExhaustedError
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    import tensorflow as tf
+
+    return isinstance(error, tf.errors.ResourceExhaustedError)

@@ -28,6 +28,7 @@ class Signature:
     key: str
     inputs: Tuple[TensorDescription, ...]
     outputs: Tuple[TensorDescription, ...]
+    is_compiled: bool = False  # by XLA, for each shape of the inputs
 
     def __str__(self) -> str:
         return f"{self.key!r} (inputs: {tensors_text(self.inputs)}; outputs: {tensors_text(self.outputs)})"
@@ -46,7 +47,7 @@ def read_signatures(folder: str) -> Dict[Tuple[str, ...], Dict[str, Signature]]:
     saved = _parse(find_saved_model(folder))
     return {
         tuple(sorted(graph.meta_info_def.tags)): {
-            key: Signature(key, _tensors(definition.inputs), _tensors(definition.outputs))
+            key: Signature(key, _tensors(definition.inputs), _tensors(definition.outputs), _has_compiled(graph.graph_def))
             for key, definition in sorted(graph.signature_def.items())
             if key not in _INTERNAL
         }
@@ -97,6 +98,11 @@ def _parse(folder: str) -> Any:
     if not saved.meta_graphs:
         raise ModelError(f"the SavedModel in {folder} is damaged: there is no graph in it")
     return saved
+
+
+def _has_compiled(graph: Any) -> bool:
+    name = "_XlaMustCompile"
+    return any(name in function.attr and function.attr[name].b for function in graph.library.function)
 
 
 def _tensors(infos: Any) -> Tuple[TensorDescription, ...]:

@@ -760,6 +760,7 @@ class TrainerParams(WithParams):
         keepColNames: Sequence[str] = ...,
         defaults: str | dict[str, Any] = ...,
         inferBatchSize: int = ...,
+        inferBatchBytes: int = ...,
         errorCol: str = ...,
         cellsHoldBatches: bool = ...,
         modelStreamFilePath: str = ...,
@@ -1025,6 +1026,12 @@ class TrainerParams(WithParams):
     def getInferBatchSize(self) -> int:
         """Most rows in one call of the model. (default 256)"""
 
+    def setInferBatchBytes(self, value: int) -> Self:
+        """Most bytes of values in one call of the model; a single row may have more. (default 67108864)"""
+
+    def getInferBatchBytes(self) -> int:
+        """Most bytes of values in one call of the model; a single row may have more. (default 67108864)"""
+
     def setErrorCol(self, value: str) -> Self:
         """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; if unset, such a row fails the job. (default None)"""
 
@@ -1099,6 +1106,7 @@ class PredictParams(WithParams):
         keepColNames: Sequence[str] = ...,
         defaults: str | dict[str, Any] = ...,
         inferBatchSize: int = ...,
+        inferBatchBytes: int = ...,
         intraOpParallelism: int = ...,
         errorCol: str = ...,
         cellsHoldBatches: bool = ...,
@@ -1190,6 +1198,12 @@ class PredictParams(WithParams):
     def getInferBatchSize(self) -> int:
         """Most rows in one call of the model. (default 256)"""
 
+    def setInferBatchBytes(self, value: int) -> Self:
+        """Most bytes of values in one call of the model; a single row may have more. (default 67108864)"""
+
+    def getInferBatchBytes(self) -> int:
+        """Most bytes of values in one call of the model; a single row may have more. (default 67108864)"""
+
     def setIntraOpParallelism(self, value: int) -> Self:
         """Threads of one operation; TensorFlow's choice if unset. (default None)"""
 
@@ -1265,6 +1279,7 @@ class SavedModelPredictParams(WithParams):
         keepColNames: Sequence[str] = ...,
         defaults: str | dict[str, Any] = ...,
         inferBatchSize: int = ...,
+        inferBatchBytes: int = ...,
         intraOpParallelism: int = ...,
         errorCol: str = ...,
         cellsHoldBatches: bool = ...,
@@ -1362,6 +1377,12 @@ class SavedModelPredictParams(WithParams):
     def getInferBatchSize(self) -> int:
         """Most rows in one call of the model. (default 256)"""
 
+    def setInferBatchBytes(self, value: int) -> Self:
+        """Most bytes of values in one call of the model; a single row may have more. (default 67108864)"""
+
+    def getInferBatchBytes(self) -> int:
+        """Most bytes of values in one call of the model; a single row may have more. (default 67108864)"""
+
     def setIntraOpParallelism(self, value: int) -> Self:
         """Threads of one operation; TensorFlow's choice if unset. (default None)"""
 
@@ -1436,6 +1457,7 @@ class PredictStreamParams(WithParams):
         keepColNames: Sequence[str] = ...,
         defaults: str | dict[str, Any] = ...,
         inferBatchSize: int = ...,
+        inferBatchBytes: int = ...,
         intraOpParallelism: int = ...,
         errorCol: str = ...,
         cellsHoldBatches: bool = ...,
@@ -1532,6 +1554,12 @@ class PredictStreamParams(WithParams):
 
     def getInferBatchSize(self) -> int:
         """Most rows in one call of the model. (default 256)"""
+
+    def setInferBatchBytes(self, value: int) -> Self:
+        """Most bytes of values in one call of the model; a single row may have more. (default 67108864)"""
+
+    def getInferBatchBytes(self) -> int:
+        """Most bytes of values in one call of the model; a single row may have more. (default 67108864)"""
 
     def setIntraOpParallelism(self, value: int) -> Self:
         """Threads of one operation; TensorFlow's choice if unset. (default None)"""
@@ -1644,6 +1672,7 @@ class SavedModelPredictStreamParams(WithParams):
         keepColNames: Sequence[str] = ...,
         defaults: str | dict[str, Any] = ...,
         inferBatchSize: int = ...,
+        inferBatchBytes: int = ...,
         intraOpParallelism: int = ...,
         errorCol: str = ...,
         cellsHoldBatches: bool = ...,
@@ -1745,6 +1774,12 @@ class SavedModelPredictStreamParams(WithParams):
 
     def getInferBatchSize(self) -> int:
         """Most rows in one call of the model. (default 256)"""
+
+    def setInferBatchBytes(self, value: int) -> Self:
+        """Most bytes of values in one call of the model; a single row may have more. (default 67108864)"""
+
+    def getInferBatchBytes(self) -> int:
+        """Most bytes of values in one call of the model; a single row may have more. (default 67108864)"""
 
     def setIntraOpParallelism(self, value: int) -> Self:
         """Threads of one operation; TensorFlow's choice if unset. (default None)"""
@@ -2080,6 +2115,7 @@ class KerasTrainerParams(WithParams):
         reservedCols: Sequence[str] = ...,
         keepColNames: Sequence[str] = ...,
         inferBatchSize: int = ...,
+        inferBatchBytes: int = ...,
         errorCol: str = ...,
         modelStreamFilePath: str = ...,
         modelStreamScanInterval: float = ...,
@@ -2293,6 +2329,12 @@ class KerasTrainerParams(WithParams):
     def getInferBatchSize(self) -> int:
         """Most rows in one call of the model. (default 256)"""
 
+    def setInferBatchBytes(self, value: int) -> Self:
+        """Most bytes of values in one call of the model; a single row may have more. (default 67108864)"""
+
+    def getInferBatchBytes(self) -> int:
+        """Most bytes of values in one call of the model; a single row may have more. (default 67108864)"""
+
     def setErrorCol(self, value: str) -> Self:
         """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; if unset, such a row fails the job. (default None)"""
 
@@ -2352,6 +2394,7 @@ class KerasPredictParams(WithParams):
         reservedCols: Sequence[str] = ...,
         keepColNames: Sequence[str] = ...,
         inferBatchSize: int = ...,
+        inferBatchBytes: int = ...,
         intraOpParallelism: int = ...,
         errorCol: str = ...,
         pythonEnv: str | Sequence[str] = ...,
@@ -2390,6 +2433,12 @@ class KerasPredictParams(WithParams):
 
     def getInferBatchSize(self) -> int:
         """Most rows in one call of the model. (default 256)"""
+
+    def setInferBatchBytes(self, value: int) -> Self:
+        """Most bytes of values in one call of the model; a single row may have more. (default 67108864)"""
+
+    def getInferBatchBytes(self) -> int:
+        """Most bytes of values in one call of the model; a single row may have more. (default 67108864)"""
 
     def setIntraOpParallelism(self, value: int) -> Self:
         """Threads of one operation; TensorFlow's choice if unset. (default None)"""
@@ -2450,6 +2499,7 @@ class KerasPredictStreamParams(WithParams):
         reservedCols: Sequence[str] = ...,
         keepColNames: Sequence[str] = ...,
         inferBatchSize: int = ...,
+        inferBatchBytes: int = ...,
         intraOpParallelism: int = ...,
         errorCol: str = ...,
         pythonEnv: str | Sequence[str] = ...,
@@ -2494,6 +2544,12 @@ class KerasPredictStreamParams(WithParams):
 
     def getInferBatchSize(self) -> int:
         """Most rows in one call of the model. (default 256)"""
+
+    def setInferBatchBytes(self, value: int) -> Self:
+        """Most bytes of values in one call of the model; a single row may have more. (default 67108864)"""
+
+    def getInferBatchBytes(self) -> int:
+        """Most bytes of values in one call of the model; a single row may have more. (default 67108864)"""
 
     def setIntraOpParallelism(self, value: int) -> Self:
         """Threads of one operation; TensorFlow's choice if unset. (default None)"""

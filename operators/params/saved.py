@@ -14,8 +14,8 @@ from operators.params.rendering import short
 HARMLESS = frozenset(
     {
         "outputSchemaStr", "outputSignatureDefs", "selectedCols", "inputSignatureDefs", "signatureDefKey", "graphDefTag",
-        "reservedCols", "defaults", "inferBatchSize", "intraOpParallelism", "errorCol", "cellsHoldBatches", "startTimeout",
-        "stallTimeout", "progress", "MLEnvironmentId", "modelStreamScanInterval", "chunkWait", "chunkRows",
+        "reservedCols", "defaults", "inferBatchSize", "inferBatchBytes", "intraOpParallelism", "errorCol", "cellsHoldBatches",
+        "startTimeout", "stallTimeout", "progress", "MLEnvironmentId", "modelStreamScanInterval", "chunkWait", "chunkRows",
     }
 )  # fmt: skip
 KNOWN = {name: param for param in (*catalog.PREDICT_STREAM, catalog.MODEL_PATH) for name in param.names}

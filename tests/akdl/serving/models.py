@@ -131,6 +131,32 @@ def identity(dtype: str, shape: tuple[int | None, ...]) -> str:
 
 
 @functools.lru_cache(None)
+def greedy(most: int) -> str:
+    """Returns its input `a` as `b`; a batch of more than `most` rows, or with a negative number, asks for 2 ** 48 bytes."""
+    import tensorflow as tf
+
+    def run(a: Any) -> Any:
+        excess = tf.maximum(tf.cast(tf.shape(a)[0], tf.int64) - most, 0) + tf.cast(tf.reduce_any(a < 0), tf.int64)
+        return {"b": a + tf.reduce_sum(tf.random.uniform([excess, 1 << 46]))}
+
+    made = tf.Module()
+    made.f = tf.function(run, [tf.TensorSpec([None], "float32", "a")])
+    tf.saved_model.save(made, target(f"greedy-{most}"), {"serving_default": made.f.get_concrete_function()})
+    return target(f"greedy-{most}")
+
+
+@functools.lru_cache(None)
+def compiled() -> str:
+    """Returns twice its input `a` as `b`; XLA compiles it for each shape."""
+    import tensorflow as tf
+
+    made = tf.Module()
+    made.f = tf.function(lambda a: {"b": 2 * a}, [tf.TensorSpec([None], "float32", "a")], jit_compile=True)
+    tf.saved_model.save(made, target("compiled"), {"serving_default": made.f.get_concrete_function()})
+    return target("compiled")
+
+
+@functools.lru_cache(None)
 def total() -> str:
     """Sums each row of any length."""
     import tensorflow as tf

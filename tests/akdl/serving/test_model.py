@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import logging
 import threading
 from typing import Any
 
@@ -130,6 +131,87 @@ def test_columns_that_do_not_fit_the_only_input(dtype: str, shape: tuple[int | N
 def test_bad_rows_only_nulls() -> None:
     result, bad = ServedModel(models.module()).predict_collecting({"x": [None, None], "k": [1, 2]})
     assert (result["p"], [row for row, _ in bad]) == ([None, None], [0, 1])
+
+
+def sizes_of(model: ServedModel, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Record the rows of each call of the loaded model."""
+    sizes: list[int] = []
+    run = model._runner.run
+    monkeypatch.setattr(model._runner, "run", lambda feeds: sizes.append(len(next(iter(feeds.values())))) or run(feeds))
+    return sizes
+
+
+def test_batches_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = ServedModel(models.module(), batch_size=16, batch_bytes=200)  # 3 floats and an int64: 20 bytes a row
+    columns, sizes = models.rows(33), sizes_of(model, monkeypatch)
+    np.testing.assert_array_equal(model.predict(columns)["p"], columns["k"])
+    assert sizes == [10, 10, 10, 3]
+
+
+def test_one_long_row_stays_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts, numbers = ["a"] * 255, [[1.0, 2.0]] * 256
+    texts.insert(100, "b" * 100_000)
+    model = ServedModel(models.texts_and_numbers(), batch_bytes=20_000)
+    sizes = sizes_of(model, monkeypatch)
+    assert model.predict({"t": texts, "x": numbers})["length"].tolist() == [100_000 if i == 100 else 1 for i in range(256)]
+    assert sum(sizes) == 256 and len(sizes) < 16
+    ragged = ServedModel(models.total(), batch_bytes=4096)
+    sizes = sizes_of(ragged, monkeypatch)
+    found = ragged.predict({"a": [[1.0] * (5000 if i == 100 else 4) for i in range(256)]})["sum"]
+    assert list(found) == [5000.0 if i == 100 else 4.0 for i in range(256)]
+    assert sorted(sizes) == [1, 255]
+
+
+@pytest.mark.fault("data", "A batch too large for memory is halved, and later batches have the smaller size")
+def test_out_of_memory_halves_the_batch_and_keeps_the_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    reports: list[tuple[int, str]] = []
+    model = ServedModel(models.greedy(100), batch_size=256, report=lambda level, text: reports.append((level, text)))
+    sizes = sizes_of(model, monkeypatch)
+    numbers = np.arange(600, dtype="f4")
+    np.testing.assert_array_equal(model.predict({"a": numbers})["b"], numbers)
+    assert sizes == [256, 128, 64, 64, 128, 64, 64, *[64] * 5, 24]
+    model.predict({"a": numbers[:130]})
+    assert sizes[-3:] == [64, 64, 2]
+    assert reports == [(logging.WARNING, "the model ran out of memory: from now on a batch has at most 64 rows")]
+
+
+@pytest.mark.fault("data", "A row too large for memory is an error of that row, and later batches keep their size")
+def test_a_row_that_needs_too_much_memory_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = ServedModel(models.greedy(100), batch_size=64)
+    result, bad = model.predict_collecting({"a": [-1.0 if row == 9 else float(row) for row in range(64)]})
+    assert [row for row, cell in enumerate(result["b"]) if cell is None] == [row for row, _ in bad] == [9]
+    assert bad[0][1].startswith("the model runs out of memory with it: ")
+    sizes = sizes_of(model, monkeypatch)
+    model.predict({"a": np.ones(64, "f4")})
+    assert sizes == [64]
+
+
+def test_odd_sizes_do_not_trace_again(caplog: pytest.LogCaptureFixture) -> None:
+    import tensorflow as tf
+
+    logger = logging.getLogger("tensorflow")
+    propagates, logger.propagate = logger.propagate, True
+    try:
+        for make in (models.module, models.keras_functional, models.keras_subclassed):
+            model = ServedModel(make())
+            for count in range(1, 30):
+                model.predict(models.rows(count))
+        assert "retracing" not in caplog.text
+        traced = tf.function(lambda a: 2 * a, reduce_retracing=False)
+        for count in range(1, 30):
+            traced(tf.zeros([count]))
+        assert "triggered tf.function retracing" in caplog.text, "the warning can be seen here"
+    finally:
+        logger.propagate = propagates
+
+
+def test_odd_sizes_of_a_compiled_model_are_padded(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = ServedModel(models.compiled(), batch_size=100)
+    sizes = sizes_of(model, monkeypatch)
+    for count in range(1, 101):
+        assert model.predict({"a": np.arange(count)})["b"].tolist() == [2 * number for number in range(count)]
+    assert sorted(set(sizes)) == [1, 2, 4, 8, 16, 32, 64, 100]
+    assert not ServedModel(models.module()).signature.is_compiled
 
 
 def test_threads() -> None:
