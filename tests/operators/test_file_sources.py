@@ -32,6 +32,8 @@ from operators import (
 )
 from operators.flink.collect import frame_of
 from tests.e2e.stream_jobs import running
+from tests.e2e.streams import Sink, stop_with_savepoint
+from tests.support.leftovers import wait_until
 from tests.support.random_tables import random_table
 
 
@@ -132,6 +134,40 @@ def test_a_folder_that_grows(tmp_path: pathlib.Path) -> None:
                 (tmp_path / f".{number}").rename(tmp_path / f"{number}.parquet")
                 job.wait_for(lambda number=number: len(job.rows) == 10 * number + 10, f"file {number} is read")
             assert sorted(job.rows) == [(id_,) for id_ in range(20)]
+    finally:
+        resetEnv()
+
+
+@pytest.mark.slow
+@pytest.mark.flink
+@pytest.mark.fault("jobs", "A job that continues from a savepoint reads the new files of a folder alone")
+def test_a_folder_that_grows_over_a_restart(tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+
+    def add(number: int) -> None:
+        pq.write_table(pa.table({"id": range(10 * number, 10 * number + 10)}), folder / f".{number}")
+        (folder / f".{number}").rename(folder / f"{number}.parquet")
+
+    def begin(**config: Any) -> tuple[Sink, Any]:
+        env = useLocalEnv(2, config={"execution.checkpointing.interval": "300 ms", **config}).stenv
+        sink = Sink(env, tmp_path)
+        source = ParquetSourceStreamOp(filePath=str(folder), scanInterval=0.2, schemaStr="id BIGINT")
+        return sink, source.select("0 AS worker, id").getOutputTable().execute_insert(sink.name).get_job_client()
+
+    try:
+        add(0)
+        sink, client = begin()
+        wait_until(lambda: len(sink.rows()) == 10, "read", 60)
+        add(1)
+        wait_until(lambda: len(sink.rows()) == 20, "read", 60)
+        savepoint = stop_with_savepoint(client, tmp_path / "savepoints")
+        resetEnv()
+        add(2)
+        sink, client = begin(**{"execution.state-recovery.path": savepoint})
+        wait_until(lambda: len(sink.rows()) >= 10, "read", 60)
+        assert sorted(id_ for _, id_ in sink.rows()) == list(range(20, 30))
+        client.cancel().result()
     finally:
         resetEnv()
 
