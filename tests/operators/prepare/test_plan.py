@@ -131,6 +131,22 @@ def test_a_weight_column_of_the_table_has_to_be_a_float(folder: pathlib.Path) ->
     assert _plan(op.setEqualSteps("repeat")).weight_column is None, "it matters for pad only"
 
 
+@pytest.mark.parametrize("python_env", ["", "/nowhere"])
+def test_the_metadata_of_a_script_stands_for_python_env(
+    folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch, python_env: str
+) -> None:
+    monkeypatch.setenv("AKDL_TEST_ENV", "/default")
+    script = folder / "stated.py"
+    script.write_text("# /// script\n# dependencies = ['a=1']\n# ///\ndef main(config): ...\n")
+    expected = "pythonEnv '/nowhere'" if python_env else "stated.py: # /// script: expected a requirement .*, got 'a=1'"
+    with pytest.raises(ConfigurationError, match=expected):
+        _plan(
+            TensorFlow2BatchOp(
+                userFiles=[], mainScriptFile=str(script), outputSchemaStr="x INT", numWorkers=1, numPSs=0, pythonEnv=python_env
+            )
+        )
+
+
 def test_the_environment_variable_is_the_default_of_python_env(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     op = TensorFlow2BatchOp(userFiles=[], mainScriptFile="main.py", outputSchemaStr="x INT", numWorkers=1, numPSs=0)
     monkeypatch.setenv("AKDL_TEST_ENV", sys.executable)
