@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import subprocess
 import tempfile
 from collections.abc import Iterator
 
@@ -13,7 +14,7 @@ from bridge.exceptions import BridgeError
 from operators import MemSourceBatchOp, MLEnv, TensorFlow2BatchOp, resetEnv, useLocalEnv
 from tests.support.environments import pack
 from tests.support.leftovers import wait_until
-from tests.support.uv import make_movable_python, make_venv
+from tests.support.uv import find_uv, make_movable_python, make_venv
 
 pytestmark = [pytest.mark.flink, pytest.mark.tf, pytest.mark.slow, pytest.mark.own_processes]
 
@@ -34,10 +35,10 @@ def _local_env() -> Iterator[MLEnv]:
     resetEnv()
 
 
-def run(tmp_path: pathlib.Path, python_env: str) -> tuple[int, str, str]:
+def run(tmp_path: pathlib.Path, python_env: str, script_text: str = SCRIPT) -> tuple[int, str, str]:
     """Run a script in an environment; return a sum, the place of the environment, and that of its numpy."""
     script = tmp_path / "total.py"
-    script.write_text(SCRIPT)
+    script.write_text(script_text)
     op = TensorFlow2BatchOp(
         userFiles=[], mainScriptFile=str(script), pythonEnv=python_env, numWorkers=1, numPSs=0,
         outputSchemaStr="total BIGINT, prefix STRING, numpy STRING",
@@ -60,3 +61,13 @@ def test_a_python_with_its_packages_travels_in_an_archive(tmp_path: pathlib.Path
     place = os.path.join(tempfile.gettempdir(), f"akdl_envs_{os.geteuid()}")
     assert total == 6 and prefix.startswith(f"{place}/") and numpy.startswith(f"{prefix}/")
     wait_until(lambda: not os.listdir(place), "the environment is gone with its last process")
+
+
+def test_a_script_gets_the_tensorflow_that_it_states(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reached = subprocess.run([find_uv(), "pip", "compile", "--no-cache", "-"], input="six", capture_output=True, text=True)
+    if reached.returncode != 0:
+        pytest.skip(f"no package index is reached: {reached.stderr}")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    metadata = '# /// script\n# requires-python = ">=3.9"\n# dependencies = ["tensorflow-cpu==2.21.*"]\n# ///\n'
+    total, prefix, numpy = run(tmp_path, "", f"{metadata}{SCRIPT}    assert tf.__version__[:5] == '2.21.'\n")
+    assert total == 6 and prefix.startswith(f"{tmp_path}/cache/akdl/envs/") and numpy.startswith(f"{prefix}/")
