@@ -132,12 +132,18 @@ def identity(dtype: str, shape: tuple[int | None, ...]) -> str:
 
 @functools.lru_cache(None)
 def greedy(most: int) -> str:
-    """Returns its input `a` as `b`; a batch of more than `most` rows, or with a negative number, asks for 2 ** 48 bytes."""
+    """Returns its input `a` as `b`; a batch of more than `most` rows, or with a negative number, exhausts a staging area.
+
+    A real allocation that fails takes TensorFlow 10 s, because it waits for memory to be freed.
+    """
     import tensorflow as tf
 
+    area = {"memory_limit": 4 * most, "shared_name": f"greedy-{most}"}
+
     def run(a: Any) -> Any:
-        excess = tf.maximum(tf.cast(tf.shape(a)[0], tf.int64) - most, 0) + tf.cast(tf.reduce_any(a < 0), tf.int64)
-        return {"b": a + tf.reduce_sum(tf.random.uniform([excess, 1 << 46]))}
+        copies = 1 + most * tf.cast(tf.reduce_any(a < 0), tf.int32)
+        with tf.control_dependencies([tf.raw_ops.Stage(values=[tf.tile(a, [copies])], **area)]):
+            return {"b": tf.raw_ops.Unstage(dtypes=[tf.float32], **area)[0][: tf.shape(a)[0]]}
 
     made = tf.Module()
     made.f = tf.function(run, [tf.TensorSpec([None], "float32", "a")])
