@@ -81,7 +81,7 @@ def _of_file(path: str) -> Wanted:
 
 def _toml(where: str, text: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
+        return dict(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"{where}: {error}") from None
 
