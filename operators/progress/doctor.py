@@ -35,7 +35,6 @@ _PYTHONS = ((3, 9), (3, 12))  # the first and the last version that apache-flink
 _PACKAGES = ("apache-flink", "pandas", "pyarrow", "psutil", "requests", "rich", "grpcio", "protobuf", "numpy")
 _ENVIRONMENTS = {"TF115_PYTHON_ENV_PATH": "TensorFlow 1 operators", "TF231_PYTHON_ENV_PATH": "TensorFlow 2 operators"}
 _FLINK_FOLDERS = ("blobStore-", "flink-dist-cache-", "flink-io-", "flink-web-", "tm_", "python-dist-", "minicluster_")
-_OFTEN_WANTED = ((CONNECTOR, "kafka"), (FORMAT, "parquet"))
 _GRPCIO = re.compile(r"\bgrpcio ([\d.]+)")
 _CONNECT_S = 5.0
 _STYLES = {OK: "green", NOTE: "yellow", WRONG: "bold red"}
@@ -165,11 +164,9 @@ def jars() -> Iterator[Finding]:
         names = ", ".join(name for each, name in found if each == kind)
         remedy = "" if names else "install apache-flink again"
         yield Finding(OK if names else WRONG, title, names or f"none in {folder}", remedy)
-    missing = [each for each in _OFTEN_WANTED if each not in found]
-    if missing:
-        wanted = [name for _, name in missing]
-        remedy = f"to use them: akdl-jars {' '.join(wanted)}, and name them in config={{'jars': {wanted}}}"
-        yield Finding(NOTE, "Jars", f"without {' and '.join(wanted)} in {folder}", remedy)
+    if (CONNECTOR, "kafka") not in found:
+        remedy = "to use Kafka: akdl-jars kafka, and name it in config={'jars': ['kafka']}"
+        yield Finding(NOTE, "Jars", f"without kafka in {folder}", remedy)
 
 
 def environments() -> Iterator[Finding]:
