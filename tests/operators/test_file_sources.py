@@ -30,7 +30,7 @@ from operators import (
     resetEnv,
     useLocalEnv,
 )
-from operators.flink.collect import frame_of
+from operators.flink.collect import arrow_of, frame_of
 from tests.e2e.stream_jobs import running
 from tests.e2e.streams import Sink, stop_with_savepoint
 from tests.support.leftovers import wait_until
@@ -95,7 +95,7 @@ def test_one_job_reads_all_formats(env: MLEnv, tmp_path: pathlib.Path) -> None:
     described = describe("Source", [f"{tmp_path}/wide.parquet"])
     whole = FilePart(f"{tmp_path}/wide.parquet", "parquet", 0, 0, 50)
     batches = list(FileParts(described).batches_of(whole))
-    assert cells(found["wide"]) == cells(frame_of(sources["wide"].getOutputTable(), batches))
+    assert cells(found["wide"]) == cells(frame_of(arrow_of(sources["wide"].getOutputTable(), batches)))
 
 
 @pytest.mark.flink
