@@ -1,6 +1,6 @@
 """Kafka to Kafka while parts of the job and the broker are killed: a reader of committed messages counts the ids at both ends.
 
-AKDL_TEST_KILLS has the number of kills; the table in docs/reliability.md is of more of them.
+`make test-kafka-kills`, a minute for each kill; docs/reliability.md has the results.
 """
 
 from __future__ import annotations
@@ -31,9 +31,13 @@ from tests.support.flink_cluster import FlinkCluster, flink_cluster
 from tests.support.kafka import Broker
 from tests.support.leftovers import wait_until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.own_processes]
-
-KILLS = int(os.environ.get("AKDL_TEST_KILLS", "2"))
+KILLS = int(os.environ.get("AKDL_TEST_KILLS", "0"))
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.slow,
+    pytest.mark.own_processes,
+    pytest.mark.skipif(not KILLS, reason="takes a minute for each kill: make test-kafka-kills"),
+]
 KINDS = ("process", "broker", "Python worker", "TaskManager")
 PER_SECOND = 300
 WORDS = {"process": "akdl.entry", "model": "akdl.serving.model_server", "Python worker": "pyflink.fn_execution"}
