@@ -79,7 +79,7 @@ def _lines(text: str) -> list[str]:
     return [" ".join(re.sub(r"(\+-+)+\+", "+-+", line).split()) for line in text.strip().splitlines()]
 
 
-def run_page(page: pathlib.Path, folder: pathlib.Path, kafka: str) -> list[str]:
+def run_page(page: pathlib.Path, folder: pathlib.Path, kafka: str = KAFKA) -> list[str]:
     """Run the blocks of a page in a folder of its own, with Kafka at this address; return what is wrong."""
     folder.mkdir(parents=True)
     os.chdir(folder)
