@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -91,6 +92,7 @@ def test_tombstones_through_a_predictor(env: MLEnv, kafka: Broker) -> None:
     assert found.index((1, None)) > found.index((1, '{"id":1,"p":10.0}'))
 
 
+@pytest.mark.skipif(not os.environ.get("AKDL_TEST_KILLS"), reason="may wait for windows on a loaded machine: make test-kafka")
 @pytest.mark.fault("data", "Rows of slow and idle partitions of Kafka are in time behind a script")
 def test_an_hour_of_backlog_over_slow_and_idle_partitions(env: MLEnv, kafka: Broker) -> None:
     """Two of six partitions have rows, and one is written after the other: all windows behind the script are whole."""

@@ -1,6 +1,6 @@
 """Kafka to Kafka while parts of the job and the broker are killed: a reader of committed messages counts the ids at both ends.
 
-`make test-kafka-kills`, a minute for each kill; docs/reliability.md has the results.
+`make test-kafka`, a minute for each kill; docs/reliability.md has the results.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ pytestmark = [
     pytest.mark.cluster,
     pytest.mark.slow,
     pytest.mark.own_processes,
-    pytest.mark.skipif(not KILLS, reason="takes a minute for each kill: make test-kafka-kills"),
+    pytest.mark.skipif(not KILLS, reason="takes a minute for each kill: make test-kafka"),
 ]
 KINDS = ("process", "broker", "Python worker", "TaskManager")
 PER_SECOND = 300
