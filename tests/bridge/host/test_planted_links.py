@@ -20,6 +20,7 @@ from akdl.keras import checkpoint as keras_checkpoint
 from akdl.process.channel import ChannelError
 from akdl.rows.extra_files import ExtraFiles
 from bridge.exceptions import ConfigurationError
+from bridge.folders.program_folder import program_folder
 from bridge.folders.sweep import sweep
 from bridge.folders.user_folders import environment_place, model_place
 from bridge.folders.work_folder import WorkFolder
@@ -133,6 +134,7 @@ def as_stranger(*command: str) -> None:
 @pytest.fixture
 def common(monkeypatch: pytest.MonkeyPatch) -> Iterator[pathlib.Path]:
     """A folder that both users may write to, and that is the place for temporary files."""
+    program_folder()  # is made once for all tests, and not in a folder that goes
     place = pathlib.Path(tempfile.mkdtemp(prefix="common-", dir="/tmp"))
     place.chmod(0o777)
     monkeypatch.setattr("tempfile.tempdir", str(place))
