@@ -17,7 +17,7 @@ from bridge.exceptions import ConfigurationError
 
 _SORTED = 20_000  # names of one folder; more are listed as the folder stores them, without holding them in memory
 _HIDDEN = (".", "_")
-_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
 class FoundFile(NamedTuple):
@@ -54,7 +54,7 @@ def partition_values(path: str, roots: Sequence[str]) -> dict[str, str | None]:
     """Values in the names of folders below a root, such as {"day": "2024-05-31"} for /data/day=2024-05-31/0.parquet."""
     root = max((root for root in roots if path.startswith(root)), key=len, default=path)
     pairs = (name.partition("=") for name in path[len(root) :].split("/")[:-1] if "=" in name)
-    return {unquote(key): None if value == _NO_VALUE else unquote(value) for key, _, value in pairs}
+    return {unquote(key): None if value == NO_VALUE else unquote(value) for key, _, value in pairs}
 
 
 def _local(path: str) -> Iterator[FoundFile]:

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from akdl.masking import shown
 from bridge.exceptions import BridgeError, ConfigurationError
+from bridge.files.listing import NO_VALUE
 from bridge.files.publishing import (
     CHECKPOINT_ENDS_FILE,
     Files,
@@ -36,7 +37,6 @@ from bridge.files.texts import CsvSeparators, csv_lines, json_lines, plain_texts
 
 _HELD_BYTES = 32 << 20  # of one row group
 _MOST_OPEN = 64  # files of one subtask
-_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 class PartFiles:
@@ -226,7 +226,7 @@ def _partitions(batch: pa.RecordBatch, by: Sequence[str]) -> Iterator[tuple[str,
         return
     parts = []
     for name in by:
-        texts = pc.fill_null(plain_texts(batch.column(name)), _NULL).dictionary_encode()
+        texts = pc.fill_null(plain_texts(batch.column(name)), NO_VALUE).dictionary_encode()
         folders = [f"{_quoted(name)}={_quoted(text)}/" for text in texts.dictionary.to_pylist()]
         parts.append(pa.array(folders, pa.string()).take(texts.indices))
     found = pc.binary_join_element_wise(*parts, "").dictionary_encode()

@@ -217,6 +217,10 @@ def _owners() -> Any:
     return get_gateway().jvm.java.util.WeakHashMap()
 
 
+def parallelism_of(stream: DataStream) -> int:
+    return int(stream._j_data_stream.getTransformation().getParallelism())
+
+
 def keyed(stream: DataStream, value_type: object) -> KeyedStream:
     """Key a stream of (key, value) rows in the JVM; `key_by` would take the whole payload to Python and back."""
     selector = get_gateway().jvm.org.apache.flink.streaming.api.functions.python.KeyByKeySelector()

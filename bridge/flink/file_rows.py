@@ -29,7 +29,7 @@ from bridge.codec.ipc import read_batch
 from bridge.files.listing import list_files
 from bridge.files.parts import FilePart, parts_from, parts_to_arrow, units_from, units_of, units_to_arrow
 from bridge.files.reading import PART_BYTES, FileParts, FileTable
-from bridge.flink.arrow_operators import keyed, logical_type, table_of
+from bridge.flink.arrow_operators import keyed, logical_type, parallelism_of, table_of
 from bridge.flink.elements import ELEMENT, Element, element, pieces
 from bridge.flink.script_graph import sent_at_once
 from bridge.flink.time_attributes import event_time
@@ -59,7 +59,7 @@ def table_of_files(
     parts = parts_of_files(table_env, files, addresses, uid, scan_s)
     rows = parts.process(ReadParts(files), output_type=ELEMENT).name(f"{files.where}, read").uid(uid("read"))
     # In a chain with MakeParts it would share its bundles.
-    rows = _in_small_bundles(rows.set_parallelism(_parallelism(parts)).start_new_chain(), _BUNDLE_PARTS)
+    rows = _in_small_bundles(rows.set_parallelism(parallelism_of(parts)).start_new_chain(), _BUNDLE_PARTS)
     columns = [(column.name, logical_type(column.sql)) for column in files.columns]
     schema = event_time(watermark if is_streaming(table_env) else None)
     return table_of(table_env, rows, columns, schema, uid=uid("rows"))
@@ -189,10 +189,6 @@ def _ticks(table_env: StreamTableEnvironment, scan_s: float | None) -> DataStrea
     table_env.execute_sql(f"CREATE TEMPORARY TABLE {name} (tick BIGINT) WITH ({settings})")
     ticks = table_env.sql_query(f"SELECT CAST(0 AS BIGINT) AS `key`, tick FROM {name}")
     return table_env.to_append_stream(ticks, Types.ROW_NAMED(["key", "tick"], [Types.LONG(), Types.LONG()]))
-
-
-def _parallelism(stream: DataStream) -> int:
-    return int(stream._j_data_stream.getTransformation().getParallelism())
 
 
 def _in_small_bundles(stream: DataStream, elements: int) -> DataStream:

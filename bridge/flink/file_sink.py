@@ -25,7 +25,7 @@ from bridge.codec.ipc import read_batch
 from bridge.exceptions import ConfigurationError
 from bridge.files.publishing import FileSink, publish
 from bridge.files.writing import PartFiles
-from bridge.flink.arrow_operators import Gathering, chunks_of, column_types, keyed, logical_type, table_of
+from bridge.flink.arrow_operators import Gathering, chunks_of, column_types, keyed, logical_type, parallelism_of, table_of
 from bridge.flink.elements import ELEMENT, KEY_AND_ELEMENT, KEYED_ELEMENT, Element, pieces
 from bridge.flink.event_time import time_of
 from bridge.flink.time_attributes import PROCTIME, time_attributes, with_plain_times
@@ -59,7 +59,7 @@ def write_files(
     if subtasks is not None:
         chunks._j_data_stream.getTransformation().setParallelism(subtasks)
     written = chunks.process(_Write(sink), output_type=KEY_AND_ELEMENT).name(sink.operator).uid(uid("files"))
-    written.set_parallelism(chunks._j_data_stream.getTransformation().getParallelism())
+    written.set_parallelism(parallelism_of(chunks))
     published = keyed(written, KEYED_ELEMENT).process(_Publish(sink), output_type=ELEMENT)
     published.name(f"{sink.operator}: publish").uid(uid("publish")).set_parallelism(1).set_max_parallelism(1)
     columns = [(name, logical_type(sql)) for name, sql in _WRITTEN.items()]

@@ -27,6 +27,11 @@ def environments_path() -> str:
     return os.path.join(tempfile.gettempdir(), f"akdl_envs_{os.geteuid()}")
 
 
+def cache_folder(name: str) -> str:
+    """Place of files of this user that can be fetched or made again; created by its caller."""
+    return os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "akdl", name)
+
+
 def private_folder(folder: str, purpose: str) -> str:
     with contextlib.suppress(FileExistsError):
         os.mkdir(folder, 0o700)

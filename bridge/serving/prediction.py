@@ -24,7 +24,7 @@ from bridge.codec.ipc import read_batch, selected
 from bridge.codec.to_arrow import ColumnDecoder
 from bridge.codec.to_columns import to_columns
 from bridge.exceptions import BridgeError, RowError
-from bridge.flink.arrow_operators import Gathering, chunks_of, column_types, logical_type, table_of, upsert_keys
+from bridge.flink.arrow_operators import Gathering, chunks_of, column_types, logical_type, parallelism_of, table_of, upsert_keys
 from bridge.flink.elements import ELEMENT, pieces
 from bridge.flink.metrics import PredictionMetrics
 from bridge.flink.time_attributes import PROCTIME, ROWTIME, event_time, time_attributes, with_plain_times
@@ -80,9 +80,7 @@ def predict_table(table_env: StreamTableEnvironment, table: Table, settings: Pre
     if settings.error_column is not None:
         columns.append((settings.error_column, logical_type("STRING")))
     predicted = chunks.process(_Predict(settings, [name for name, _ in columns]), output_type=ELEMENT)
-    predicted.name(settings.process.operator).uid(uid("prediction")).set_parallelism(
-        chunks._j_data_stream.getTransformation().getParallelism()
-    )
+    predicted.name(settings.process.operator).uid(uid("prediction")).set_parallelism(parallelism_of(chunks))
     plain = {name for name in stays if name not in proctimes}
     key = next((each for each in upsert_keys(table_env, kept) if plain >= set(each)), []) if updates else []
     schema = event_time(None if rowtime is None else (rowtime, "SOURCE_WATERMARK()"), key)

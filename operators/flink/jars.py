@@ -18,6 +18,7 @@ from akdl.masking import masked, shown
 from akdl.near_names import did_you_mean
 from akdl.storage.whole_file import WholeFile
 from bridge.exceptions import ConfigurationError
+from bridge.folders.user_folders import cache_folder
 from operators.errors.missing_jars import JARS, coordinates, flink_version, lib_folder
 
 logger = logging.getLogger(__name__)
@@ -47,11 +48,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.exit(1, f"{error}\n")
     print("\n".join(lines))
     return 0
-
-
-def cache_folder() -> str:
-    place = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return os.path.join(place, "akdl", "jars")
 
 
 def jar_urls(jars: Sequence[str]) -> list[str]:
@@ -103,12 +99,12 @@ def _place(coordinate: str) -> str:
     """Path of a jar in the cache, which has the layout of a repository."""
     from maven_artifact import Artifact
 
-    return str(Artifact.parse(coordinate).uri(cache_folder()))
+    return str(Artifact.parse(coordinate).uri(cache_folder("jars")))
 
 
 def _cached(coordinate: str, repository: str | None) -> str:
     """Return the path of a jar in the cache, where a download takes its name once it is whole and its checksum is right."""
-    path, folder = _place(coordinate), cache_folder()
+    path, folder = _place(coordinate), cache_folder("jars")
     if not os.path.exists(path):
         os.makedirs(os.path.dirname(folder), exist_ok=True)
         with locked(folder):  # other programs wait, and then find it
@@ -151,7 +147,7 @@ def _configured() -> str | None:
 
 
 def _listed() -> Iterator[str]:
-    folder = cache_folder()
+    folder = cache_folder("jars")
     yield f"Flink {flink_version()}, jars in {folder}"
     mine = set()
     for name in JARS:

@@ -31,6 +31,7 @@ from akdl.masking import masked
 from akdl.process import preflight
 from akdl.storage.whole_file import WholeFile
 from bridge.exceptions import ConfigurationError
+from bridge.folders.user_folders import cache_folder
 from operators.prepare.requirements import Wanted, wanted_by
 
 logger = logging.getLogger(__name__)
@@ -76,10 +77,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def cache_folder() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "akdl", "envs")
-
-
 def made_python(wanted: Wanted) -> str:
     """Interpreter of the environment with these requirements, which is made if need be and kept until this program ends."""
     return str(_python_in(_made(wanted)))
@@ -104,7 +101,7 @@ def packed_env(wanted: Wanted) -> str:
 
 @functools.cache
 def _made(wanted: Wanted) -> Path:
-    cache = cache_folder()
+    cache = Path(cache_folder("envs"))
     version = "{}.{}.{}".format(*sys.version_info)
     fits = SpecifierSet(wanted.python).contains(version, prereleases=True)
     python = os.path.realpath(getattr(sys, "_base_executable", sys.executable)) if fits else wanted.python
@@ -227,7 +224,7 @@ def _pack(folder: Path, archive: Path) -> None:
 
 
 def _listed() -> Iterator[str]:
-    cache = cache_folder()
+    cache = Path(cache_folder("envs"))
     yield f"environments in {cache}"
     for folder in _environments(cache):
         if _is_complete(folder):
@@ -238,7 +235,9 @@ def _listed() -> Iterator[str]:
 
 def _removed(names: Sequence[str]) -> Iterator[str]:
     for name in names:
-        found = [each for each in _environments(cache_folder()) if name == "all" or (name and each.name.startswith(name))]
+        found = [
+            each for each in _environments(Path(cache_folder("envs"))) if name == "all" or (name and each.name.startswith(name))
+        ]
         if not found and name != "all":
             raise ConfigurationError(f"there is no environment {name!r}; akdl-env list shows them")
         for folder in found:
