@@ -34,13 +34,14 @@ class LiveModel:
     def model(self) -> ServedModel:
         return self._current.model
 
-    def predict_collecting(self, columns: Mapping[str, Any], rows: int) -> Tuple[Dict[str, Values], List[BadRow]]:
-        with self._in_use() as model:
-            results, bad = model.predict_collecting(columns, rows)
+    def predict_collecting(self, columns: Mapping[str, Any], rows: int) -> Tuple[Dict[str, Values], List[BadRow], int]:
+        """Predict, and return the number of the model too."""
+        with self._in_use() as used:
+            results, bad = used.model.predict_collecting(columns, rows)
         if rows:
             first = {name: column[:_TRIAL_ROWS] for name, column in columns.items()}
             self._sample = _Sample(first, min(rows, _TRIAL_ROWS), {row for row, _ in bad})
-        return results, bad
+        return results, bad, used.number
 
     def offer(self, path: str, name: str) -> str:
         """Replace the model, and return a message for the log; the old one stays if the new one does not load or fit."""
@@ -55,6 +56,7 @@ class LiveModel:
             seconds = time.monotonic() - started
             with self._condition:
                 old, self._current = self._current, new
+                new.number = old.number + 1
                 self._condition.wait_for(lambda: not old.calls)
             old.close()
             gc.collect()  # a loaded model is a reference cycle; free its memory now
@@ -82,12 +84,12 @@ class LiveModel:
                 raise ServingError(f"it cannot predict a row that the current model can: {message}")
 
     @contextlib.contextmanager
-    def _in_use(self) -> Iterator[ServedModel]:
+    def _in_use(self) -> Iterator["_Loaded"]:
         with self._condition:
             used = self._current
             used.calls += 1
         try:
-            yield used.model
+            yield used
         finally:
             with self._condition:
                 used.calls -= 1
@@ -106,6 +108,7 @@ class _Loaded:
     folder: ModelFolder
     model: ServedModel
     calls: int = 0
+    number: int = 1
 
     def close(self) -> None:
         self.model.close()

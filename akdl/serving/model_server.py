@@ -182,8 +182,9 @@ class ModelServer:
             return Prediction(failure=self._description.failure)
         try:
             columns = decode_columns(rows, self._serving.input_columns, utf8=True)
-            results, bad = self._live.predict_collecting(columns, rows.rows)
-            prediction = Prediction(bad_rows=[BadRow(row=row, message=message) for row, message in bad])
+            results, bad, number = self._live.predict_collecting(columns, rows.rows)
+            bad_rows = [BadRow(row=row, message=message) for row, message in bad]
+            prediction = Prediction(bad_rows=bad_rows, model=number)
             fill_rows(prediction.rows, results, self._serving.output_columns)
             if self._notices:
                 prediction.notices.extend(self._pop_notices())

@@ -78,16 +78,18 @@ class BadRow(_message.Message):
     def __init__(self, row: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
 
 class Prediction(_message.Message):
-    __slots__ = ["rows", "bad_rows", "failure", "notices"]
+    __slots__ = ["rows", "bad_rows", "failure", "notices", "model"]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     BAD_ROWS_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
     NOTICES_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
     rows: _exchange_pb2.Rows
     bad_rows: _containers.RepeatedCompositeFieldContainer[BadRow]
     failure: _task_pb2.Failure
     notices: _containers.RepeatedCompositeFieldContainer[Notice]
-    def __init__(self, rows: _Optional[_Union[_exchange_pb2.Rows, _Mapping]] = ..., bad_rows: _Optional[_Iterable[_Union[BadRow, _Mapping]]] = ..., failure: _Optional[_Union[_task_pb2.Failure, _Mapping]] = ..., notices: _Optional[_Iterable[_Union[Notice, _Mapping]]] = ...) -> None: ...
+    model: int
+    def __init__(self, rows: _Optional[_Union[_exchange_pb2.Rows, _Mapping]] = ..., bad_rows: _Optional[_Iterable[_Union[BadRow, _Mapping]]] = ..., failure: _Optional[_Union[_task_pb2.Failure, _Mapping]] = ..., notices: _Optional[_Iterable[_Union[Notice, _Mapping]]] = ..., model: _Optional[int] = ...) -> None: ...
 
 class Notice(_message.Message):
     __slots__ = ["level", "text"]

@@ -62,6 +62,9 @@ import java.util.UUID;
  * <p>With `sendsMarks`, and without keys, elements tell the function behind which rows a checkpoint holds: ROW(START, null, the
  * restored checkpoint or -1) before all others, CHECKPOINT before each barrier, COMPLETE once a checkpoint has been completed,
  * and END after the last row.
+ *
+ * <p>With `sendsAllOut`, and without keys, ALL_OUT follows the chunks that leave before a watermark, a barrier or the end, and
+ * after `waitMs` unless full chunks flow: the function may hold back what it makes of earlier chunks until it arrives.
  */
 public class RowsToArrow extends TableStreamOperator
     implements OneInputStreamOperator, BoundedOneInput, ProcessingTimeCallback, Gauge {
@@ -73,6 +76,7 @@ public class RowsToArrow extends TableStreamOperator
   private static final Integer CHECKPOINT = Integer.valueOf(7);
   private static final Integer COMPLETE = Integer.valueOf(8);
   private static final Integer END = Integer.valueOf(9);
+  private static final Integer ALL_OUT = Integer.valueOf(10);
   private static final Integer NONE = Integer.valueOf(0);
   private static final byte[] NOTHING = new byte[0];
   private static final int MOST_FILES = 8; // of a subtask, that wait for the reader
@@ -83,6 +87,7 @@ public class RowsToArrow extends TableStreamOperator
   private final long[] members;
   private final boolean sendsWatermarks;
   private final boolean sendsMarks;
+  private final boolean sendsAllOut;
   private final String folder;
   private final String attempt = UUID.randomUUID().toString(); // a reader does not find the files of an earlier one
   private final ByteArrayOutputStream bytes = new ByteArrayOutputStream(1 << 16);
@@ -96,6 +101,8 @@ public class RowsToArrow extends TableStreamOperator
   private int next = 0;
   private int files = 0;
   private boolean timerIsSet = false;
+  private boolean isAllOut = true; // no chunk has left since ALL_OUT
+  private boolean wasFull = false; // a chunk was, since the timer was set
   private boolean hasSentStart;
   private boolean hasEnded = false;
   private long restored = -1; // the checkpoint that the job continues from
@@ -119,7 +126,8 @@ public class RowsToArrow extends TableStreamOperator
     members = (long[]) references[7];
     sendsWatermarks = ((Boolean) references[8]).booleanValue();
     sendsMarks = ((Boolean) references[9]).booleanValue();
-    folder = (String) references[10];
+    sendsAllOut = ((Boolean) references[10]).booleanValue();
+    folder = (String) references[11];
     setup(task, config, output);
     setProcessingTimeService(service);
   }
@@ -153,9 +161,18 @@ public class RowsToArrow extends TableStreamOperator
     int place = dealing == BY_ROW ? turn() : 0;
     Chunk chunk = chunks[place];
     chunk.add((RowData) element.getValue());
-    if (chunk.rows >= mostRows || chunk.size() >= mostBytes) {
+    boolean isFull = chunk.rows >= mostRows || chunk.size() >= mostBytes;
+    if (isFull) {
       flush(place);
-    } else if (waitMs > 0 && !timerIsSet) {
+    }
+    wasFull |= isFull && timerIsSet;
+    if (!isFull || sendsAllOut) {
+      setTimer();
+    }
+  }
+
+  private void setTimer() {
+    if (waitMs > 0 && !timerIsSet) {
       timerIsSet = true;
       getProcessingTimeService().registerTimer(getProcessingTimeService().getCurrentProcessingTime() + waitMs, this);
     }
@@ -167,7 +184,13 @@ public class RowsToArrow extends TableStreamOperator
       return;
     }
     timerIsSet = false;
-    flushAll();
+    if (sendsAllOut && wasFull) { // more will come soon, so nothing has to wait for all answers
+      wasFull = false;
+      flush(0);
+      setTimer();
+    } else {
+      flushAll();
+    }
   }
 
   public void processWatermark(Watermark mark) throws Exception {
@@ -260,6 +283,10 @@ public class RowsToArrow extends TableStreamOperator
     for (int i = 0; i < chunks.length; i++) {
       flush(i);
     }
+    if (sendsAllOut && !isAllOut) {
+      isAllOut = true;
+      emit(Row.of(new Object[] {ALL_OUT, null, NOTHING}));
+    }
   }
 
   private void flush(int place) throws Exception {
@@ -275,6 +302,7 @@ public class RowsToArrow extends TableStreamOperator
     byte[] arrow = folder == null ? inMemory(chunk) : inFile(chunk);
     rowsOut.inc(rows);
     if (keys == null) {
+      isAllOut = false;
       emit(Row.of(new Object[] {CHUNK, kinds, arrow}));
       return;
     }

@@ -91,7 +91,7 @@ def rows_for_members(
             "here. Group in windows, for example with TUMBLE, or aggregate after this operator"
         ) from None
     with_start = _longs(keys if members is None else members)
-    references = [_longs(keys), dealing.value, input_number, with_start, sends_watermarks, False, folder]
+    references = [_longs(keys), dealing.value, input_number, with_start, sends_watermarks, False, False, folder]
     return _to_arrow(rows, row_type, gathering, references, KEY_AND_ELEMENT, uid)
 
 
@@ -102,6 +102,7 @@ def chunks_of(
     uid: str | None = None,
     sends_marks: bool = False,
     folder: str | None = None,
+    sends_all_out: bool = False,
 ) -> tuple[DataStream, bool]:
     """Rows of a table as a stream of elements without keys, in their order, and True if it sends updates and deletes too.
 
@@ -115,7 +116,7 @@ def chunks_of(
         if _UPDATES not in str(error):
             raise
         rows, updates = _translated(table_env, table, modes.all()), True
-    references = [None, Dealing.BY_CHUNK.value, 0, None, False, sends_marks, folder]
+    references = [None, Dealing.BY_CHUNK.value, 0, None, False, sends_marks, sends_all_out, folder]
     return _to_arrow(rows, row_type, gathering, references, ELEMENT, uid), updates
 
 

@@ -34,6 +34,7 @@ class Element(enum.IntEnum):
     - `PIECE`: the begin of such an Arrow stream, which continues in the next element.
     - `WATERMARK`, `IDLE`: as above, for the subtask of ArrowToRows that gets it.
     - `START`, `CHECKPOINT`, `COMPLETE`, `END`: for files, see RowsToArrow.java; the number of a checkpoint in 8 bytes.
+    - `ALL_OUT`: for predictors; the results of all earlier chunks have to leave now.
     """
 
     CHUNK = 0
@@ -46,6 +47,7 @@ class Element(enum.IntEnum):
     CHECKPOINT = 7
     COMPLETE = 8
     END = 9
+    ALL_OUT = 10
 
 
 _BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())

@@ -86,8 +86,16 @@ class ModelProcess:
             raise TaskError(f"{settings.operator}: {_text(self.description.failure)}")
 
     def predict(self, columns: bytes) -> Prediction:
+        return self.answer(self.send(columns))
+
+    def send(self, columns: bytes) -> grpc.Future[Prediction]:
+        """Begin to predict rows; several such calls may be under way."""
+        call: grpc.Future[Prediction] = self._method("Predict", None, Prediction).future(columns, metadata=self._metadata)
+        return call
+
+    def answer(self, call: grpc.Future[Prediction]) -> Prediction:
         try:
-            prediction: Prediction = self._answer(self._method("Predict", None, Prediction), columns)
+            prediction: Prediction = self._result(call)
         except grpc.RpcError as error:
             raise TaskError(self._lost(error)) from None
         if prediction.HasField("failure"):
@@ -102,7 +110,8 @@ class ModelProcess:
     def replace(self, model: str, name: str) -> None:
         """Replace the model by the one at a path, which is free again on return. Where that fails, the log says why."""
         try:
-            notices = self._answer(self._method("Replace", Offer, Notices), Offer(model=model, name=name))
+            replace = self._method("Replace", Offer, Notices).future
+            notices = self._result(replace(Offer(model=model, name=name), metadata=self._metadata))
         except grpc.RpcError as error:
             raise TaskError(self._lost(error)) from None
         self._log(notices.notices)
@@ -205,8 +214,8 @@ class ModelProcess:
         logger.info("%s: the model was on this host after %.1f s", self._settings.operator, time.monotonic() - begun)
         return path
 
-    def _answer(self, method: Any, request: Any) -> Any:
-        call, limit_s = method.future(request, metadata=self._metadata), self._settings.stall_timeout_s
+    def _result(self, call: object) -> Any:
+        limit_s = self._settings.stall_timeout_s
         try:
             return result_of(call, self.folder, limit_s)
         except TimeoutError:

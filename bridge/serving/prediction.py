@@ -8,10 +8,12 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import grpc
 import numpy as np
 import pyarrow as pa
 from pyflink.datastream import ProcessFunction, RuntimeContext
@@ -25,7 +27,7 @@ from bridge.codec.to_arrow import ColumnDecoder
 from bridge.codec.to_columns import to_columns
 from bridge.exceptions import BridgeError, RowError
 from bridge.flink.arrow_operators import Gathering, chunks_of, column_types, logical_type, parallelism_of, table_of, upsert_keys
-from bridge.flink.elements import ELEMENT, pieces
+from bridge.flink.elements import ELEMENT, Element, pieces
 from bridge.flink.metrics import PredictionMetrics
 from bridge.flink.time_attributes import PROCTIME, ROWTIME, event_time, time_attributes, with_plain_times
 from bridge.folders.shipped import path_on_host, ship, ship_own_packages
@@ -36,6 +38,10 @@ from bridge.serving.model_process import ModelProcess, ModelSettings
 from bridge.settings import PythonArchive
 from bridge.table_env import planning, uids
 from bridge.workarounds.beam_workers import close_with_worker
+
+# Requests of a task that are under way, so that the model process computes while chunks travel.
+_MOST_SENT = 3
+_MOST_SENT_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -73,7 +79,7 @@ def predict_table(table_env: StreamTableEnvironment, table: Table, settings: Pre
     needed = {*settings.input_schema.names, *stays} - set(proctimes)
     kept = with_plain_times(table_env, table, f"akdl_rows_{group}", needed, rowtime)
     uid = uids(table_env, settings.process.operator)
-    chunks, updates = chunks_of(table_env, kept, settings.gathering, uid("rows"))
+    chunks, updates = chunks_of(table_env, kept, settings.gathering, uid("rows"), sends_all_out=True)
     types = dict(column_types(kept))
     types.update((column.name, logical_type(column.type.sql)) for column in settings.output_schema)
     columns = [(name, types[name]) for name, _ in settings.result if name not in proctimes]
@@ -110,6 +116,8 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
             self._settings.process.group, runtime_context.get_index_of_this_subtask(), runtime_context.get_attempt_number()
         )
         self._process = model_process(self._settings)
+        self._sent: deque[_Sent] = deque()
+        self._model, self._ended = 0, 0.0  # number of the model that answered last, and when
         close_with_worker(self.close)
         self._status.loaded()
         self._metrics = PredictionMetrics(runtime_context.get_metrics_group(), self._process.description.load_s)
@@ -121,18 +129,47 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
             self._status.end()
 
     def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Iterator[InternalRow]:
-        _, kinds, arrow = value
-        batch = read_batch(arrow)
-        give_large_blocks_back(batch.num_rows, len(arrow))
-        fed = selected(batch, self._settings.input_schema.names)
-        columns, begun = to_columns(fed, self._settings.input_schema), time.monotonic()
-        prediction = self._process.predict(columns)
+        kind, kinds, arrow = value
+        if kind == Element.CHUNK:
+            batch = read_batch(arrow)
+            give_large_blocks_back(batch.num_rows, len(arrow))
+            columns = to_columns(selected(batch, self._settings.input_schema.names), self._settings.input_schema)
+            while len(self._sent) >= _MOST_SENT or (self._sent and self._sent_bytes + len(columns) > _MOST_SENT_BYTES):
+                yield from pieces(*self._next())
+            self._sent.append(_Sent(batch, kinds, columns, self._process.send(columns)))
+            del batch, columns
+        while self._sent and (kind == Element.ALL_OUT or self._sent[0].call.done()):
+            yield from pieces(*self._next())
+
+    @property
+    def _sent_bytes(self) -> int:
+        return sum(len(sent.columns) for sent in self._sent)
+
+    def _next(self) -> tuple[pa.RecordBatch, bytes | None]:
+        """Wait for the oldest request, and return its rows with the outputs, and their kinds."""
+        sent = self._sent.popleft()
+        prediction = self._process.answer(sent.call)
+        if prediction.model < self._model:  # the requests are computed side by side: a newer model may answer an earlier one
+            prediction = self._process.predict(sent.columns)
         newer = sum(notice.level == logging.INFO for notice in prediction.notices)  # other notices are warnings
-        took_s = time.monotonic() - begun
-        self._metrics.add(batch.num_rows, len(prediction.bad_rows), took_s, newer)
-        self._status.add(batch.num_rows, took_s)
-        predicted = selected(with_outputs(batch, prediction, self._decoder, self._settings), self._columns)
-        yield from pieces(predicted, kinds)
+        rows, ended = sent.batch.num_rows, sent.ended or time.monotonic()
+        self._metrics.add(rows, len(prediction.bad_rows), ended - sent.begun, newer)
+        self._status.add(rows, max(0.0, ended - max(sent.begun, self._ended)))
+        self._model, self._ended = prediction.model, ended
+        predicted = with_outputs(sent.batch, prediction, self._decoder, self._settings)
+        return selected(predicted, self._columns), sent.kinds
+
+
+class _Sent:
+    """A request that is under way."""
+
+    def __init__(self, batch: pa.RecordBatch, kinds: bytes | None, columns: bytes, call: grpc.Future[Prediction]) -> None:
+        self.batch, self.kinds, self.columns, self.call = batch, kinds, columns, call
+        self.begun, self.ended = time.monotonic(), 0.0
+        call.add_done_callback(self._end)
+
+    def _end(self, call: grpc.Future[Prediction]) -> None:
+        self.ended = time.monotonic()
 
 
 def with_outputs(

@@ -26,7 +26,7 @@ def load(folder: str) -> ServedModel:
 
 
 def answer(live: LiveModel, rows: dict[str, Any]) -> list[float]:
-    results, bad = live.predict_collecting(rows, len(rows["k"]))
+    results, bad, _ = live.predict_collecting(rows, len(rows["k"]))
     assert not bad
     return [float(cell) for cell in results["p"]]
 
@@ -103,6 +103,6 @@ def test_what_does_not_fit_leaves_the_old_one(tmp_path: Any) -> None:
 
 def test_rows_that_neither_can_predict_are_no_reason(tmp_path: Any) -> None:
     live = LiveModel(models.scaled(1.0), load)
-    _results, bad = live.predict_collecting({"x": [[1.0, 1.0, 1.0], None], "k": [0, 0]}, 2)
+    _results, bad, _ = live.predict_collecting({"x": [[1.0, 1.0, 1.0], None], "k": [0, 0]}, 2)
     assert [row for row, _ in bad] == [1]
     live.offer(models.scaled(2.0), "good")

@@ -232,6 +232,21 @@ def test_nulls_wherever_a_chunk_grows(table_envs: MLEnv) -> None:
         assert sum(each.num_rows - each.column(place).null_count for _, _, each in found) == 700
 
 
+def test_all_results_are_asked_for_when_no_more_rows_come_soon(table_envs: MLEnv) -> None:
+    table_env = table_envs.stenv
+    table_env.execute_sql(
+        "CREATE TEMPORARY TABLE bursts (id BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '10', 'fields.id.min' = '0')"
+    )
+    at_the_end, _ = chunks_of(table_env, numbers(table_env, 12), Gathering(rows=5, wait_s=LONG_S), sends_all_out=True)
+    with at_the_end.map(lambda element: element[0], Types.INT()).execute_and_collect() as found:
+        assert list(found) == [Element.CHUNK] * 3 + [Element.ALL_OUT]
+    # Flink's source makes ten rows at once, so the timer is set by a full chunk, and no row waits when it fires.
+    in_time, _ = chunks_of(table_env, table_env.from_path("bursts"), Gathering(rows=10, wait_s=0.01), sends_all_out=True)
+    with in_time.map(lambda element: element[0], Types.INT()).execute_and_collect() as found:
+        kinds = [next(found) for _ in range(4)]
+    assert kinds == [Element.CHUNK, Element.ALL_OUT] * 2
+
+
 def test_rows_do_not_wait_longer_than_they_may(table_envs: MLEnv) -> None:
     table_env = table_envs.stenv
     table_env.execute_sql(

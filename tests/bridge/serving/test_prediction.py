@@ -1,17 +1,30 @@
-"""The table that a predictor makes. No job runs here; jobs with models are in tests/e2e."""
+"""The table that a predictor makes, and its function. No job runs here; jobs with models are in tests/e2e."""
 
 from __future__ import annotations
 
 import itertools
+import threading
+import types as python_types
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+import psutil
+import pyarrow as pa
 import pytest
+from google.protobuf import json_format
 
+from akdl.wire import Serving, TableColumn
+from bridge.codec.ipc import read_batch, write_batch
+from bridge.exceptions import RowError, TaskError
+from bridge.flink.elements import Element
 from bridge.flink.time_attributes import PROCTIME, ROWTIME, time_attributes
 from bridge.schema import Schema
 from bridge.serving.model_process import ModelSettings
-from bridge.serving.prediction import PredictionSettings, predict_table
+from bridge.serving.prediction import PredictionSettings, _Predict, predict_table
 from operators import useLocalEnv
+from tests.akdl.serving import models
+from tests.support.leftovers import task_processes, wait_until
 
 pytestmark = pytest.mark.flink
 _groups = itertools.count()
@@ -90,3 +103,141 @@ def test_the_key_of_updates_is_kept(table_env: Any) -> None:
     )
     table_env.create_temporary_view("counted", predicted(table_env, (("id", False), ("y", True)), counted))
     assert "latest" in table_env.explain_sql("INSERT INTO latest SELECT id, y FROM counted")
+
+
+class Predicting:
+    """The function of a predictor, fed with chunks; p is twice the sum of the three numbers in x."""
+
+    def __init__(self, **changes: Any) -> None:
+        inputs = [TableColumn(name="x", type="ARRAY<FLOAT>"), TableColumn(name="k", type="BIGINT")]
+        serving = json_format.MessageToJson(
+            Serving(input_columns=inputs, output_columns=[TableColumn(name="p", type="DOUBLE")], **changes.pop("serving", {}))
+        )
+        settings = PredictionSettings(
+            ModelSettings("TestOp", f"predicting_{next(_groups)}", serving, "secret", **changes.pop("process", {})),
+            changes.pop("model", None) or models.scaled(2.0), Schema.parse("x ARRAY<FLOAT>, k BIGINT"), Schema.parse("p DOUBLE"),
+            (("k", False), ("p", True)), **changes,
+        )  # fmt: skip
+        self.function = _Predict(settings, ["k", "p", *([settings.error_column] if settings.error_column else [])])
+        context: Any = python_types.SimpleNamespace(
+            get_index_of_this_subtask=lambda: 0, get_attempt_number=lambda: 0, get_metrics_group=lambda: None
+        )
+        self.function.open(context)
+
+    def chunk(self, *keys: int | None, kinds: bytes | None = None, x: float = 1.0) -> Iterator[Any]:
+        cells = pa.array([None if key is None else [x, key, 0.0] for key in keys], pa.list_(pa.float32()))
+        batch = pa.record_batch([cells, pa.array([key or 0 for key in keys], pa.int64())], names=["x", "k"])
+        return self.element(Element.CHUNK, kinds, write_batch(batch))
+
+    def all_out(self) -> Iterator[Any]:
+        return self.element(Element.ALL_OUT, None, b"")
+
+    def element(self, *element: Any) -> Iterator[Any]:
+        for out in self.function.process_element(element, None):
+            kind, kinds, content = out.values
+            assert kind == Element.CHUNK
+            yield read_batch(content).to_pydict(), kinds
+
+
+@pytest.fixture
+def predicting() -> Iterator[Any]:
+    made: list[Predicting] = []
+
+    def make(**changes: Any) -> Predicting:
+        made.append(Predicting(**changes))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.function.close()
+    wait_until(lambda: not task_processes(), "the processes have ended")
+
+
+@pytest.mark.tf
+def test_three_chunks_are_under_way_and_leave_in_their_order(predicting: Any) -> None:
+    function = predicting()
+    (process,) = task_processes()
+    process.suspend()
+    for number in range(3):
+        assert list(function.chunk(number, kinds=bytes([number]))) == [], "it does not wait for the answer"
+    found: list[Any] = []
+    fourth = threading.Thread(target=lambda: found.extend(function.chunk(3)))
+    fourth.start()
+    fourth.join(0.2)
+    assert fourth.is_alive() and found == [], "a fourth one waits for the first"
+    process.resume()
+    fourth.join(60)
+    found += function.all_out()
+    assert found == [
+        ({"k": [number], "p": [2.0 * (1 + number)]}, bytes([number]) if number < 3 else None) for number in range(4)
+    ]
+    assert list(function.all_out()) == []
+
+
+@pytest.mark.tf
+def test_large_chunks_are_under_way_alone(predicting: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bridge.serving.prediction._MOST_SENT_BYTES", 100)
+    function, many = predicting(), range(100)
+    assert [rows["k"] for rows, _ in [*function.chunk(*many), *function.chunk(*many), *function.all_out()]] == [[*many]] * 2
+    (process,) = task_processes()
+    process.suspend()
+    list(function.chunk(*many))
+    second = threading.Thread(target=lambda: list(function.chunk(1)))
+    second.start()
+    second.join(0.2)
+    assert second.is_alive()
+    process.resume()
+    second.join(60)
+
+
+@pytest.mark.tf
+def test_a_bad_row_in_the_second_of_three_chunks(predicting: Any) -> None:
+    """The first chunk leaves, once; with a column for errors all do."""
+    (function, with_column) = predicting(), predicting(error_column="e")
+    processes = task_processes()
+    for process in processes:
+        process.suspend()
+    for each in (function, with_column):
+        assert [list(each.chunk(*keys)) for keys in ([1], [2, None], [3])] == [[], [], []]
+    for process in processes:
+        process.resume()
+    out = function.all_out()
+    assert next(out)[0] == {"k": [1], "p": [4.0]}
+    with pytest.raises(RowError, match="row 1 of a batch cannot be predicted"):
+        next(out)
+    function.function.close()  # as Flink does, with a request under way
+    rows = pa.Table.from_pylist([row for chunk, _ in with_column.all_out() for row in pa.table(chunk).to_pylist()]).to_pydict()
+    assert rows["k"] == [1, 2, 0, 3] and rows["p"] == [4.0, 6.0, None, 8.0]
+    assert [error is None for error in rows["e"]] == [True, True, False, True]
+
+
+@pytest.mark.tf
+@pytest.mark.fault(
+    "jobs", "A model process that is killed with several batches under way fails the task, and no row leaves twice"
+)
+def test_a_process_killed_with_requests_under_way_fails_the_task(predicting: Any) -> None:
+    function = predicting()
+    assert list(function.chunk(7)) + list(function.all_out()) == [({"k": [7], "p": [16.0]}, None)]
+    (process,) = task_processes()
+    process.suspend()
+    for number in range(3):
+        list(function.chunk(number))
+    process.kill()
+    psutil.wait_procs([process], 60)
+    with pytest.raises(TaskError, match="the process that serves the model has ended"):
+        list(function.all_out())
+
+
+@pytest.mark.tf
+def test_after_a_newer_model_no_row_is_of_the_older_one(predicting: Any) -> None:
+    """Requests are computed side by side, so an older model may answer the later one of two."""
+    function = predicting()
+    list(function.chunk(1))
+    assert list(function.all_out()) == [({"k": [1], "p": [4.0]}, None)]
+    function.function._process.replace(models.scaled(3.0), "newer")
+    assert [rows["p"] for rows, _ in [*function.chunk(1), *function.all_out()]] == [[6.0]]
+    list(function.chunk(2))
+    sent = function.function._sent
+    answer = sent[0].call.result(60)
+    answer.model, answer.rows.columns[0].values = 1, np.array([0.0], "f8").tobytes()  # as if the older one had done it
+    assert [rows["p"] for rows, _ in function.all_out()] == [[9.0]]
