@@ -3,17 +3,20 @@
     python benchmarks/ingest.py [--rounds N] [--folder FOLDER]
 
 All read batches of 1,024 rows. The chunks are in memory when the clock starts, so only the work inside the TensorFlow process
-is measured. One process runs on one processor, without Flink.
+is measured. One process runs on one processor, without Flink; then `batches` runs on several processors and on one.
 """
 
 from __future__ import annotations
 
+import functools
+import multiprocessing
 import os
 import pathlib
 import tempfile
 import time
 import zlib
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -155,16 +158,54 @@ def measured(kind: str, types: dict[str, str], defaults: dict[str, Any] | None, 
     ]
 
 
+TABLES = {"numbers": (NUMBERS, None), "mixed": (MIXED, DEFAULTS)}
+CORES, PASSES = 4, 5
+
+
+@functools.lru_cache(maxsize=1)
+def kept(kind: str) -> list[Chunk]:
+    """Return the rows of one kind of table, made once in a process."""
+    return chunks(TABLES[kind][0])
+
+
+def rate(kind: str) -> float:
+    """Return the rows per second out of `batches`, with all processors of this process and all rows there."""
+    types, defaults = TABLES[kind]
+    with tempfile.TemporaryDirectory() as folder:
+        context = TFContext(FileRows(folder, kept(kind), table_columns(types)), table_columns(types))
+        assert context.rows.length() == ROWS
+        begun = time.perf_counter()
+        assert count(context.batches(BATCH, defaults, num_epochs=PASSES), next(iter(types))) == PASSES * ROWS
+        return PASSES * ROWS / (time.perf_counter() - begun)
+
+
+def beside_one_core(kind: str, rounds: int, processors: list[int]) -> Figure:
+    """Measure `batches` on several processors and on one."""
+    rates = []
+    spawn = multiprocessing.get_context("spawn")
+    for some in (processors, processors[:1]):
+        with ProcessPoolExecutor(1, spawn, os.sched_setaffinity, (0, some)) as process:
+            rates.append([process.submit(rate, kind).result() for _ in range(rounds + 1)][1:])
+    return Figure(f"{kind}: batches, rows already there, {len(processors)} cores", "rows/s", *rates, "1 core", 2)
+
+
 def main() -> None:
     """Measure and report."""
     given = arguments()
+    processors = sorted(os.sched_getaffinity(0))[:CORES]
     os.sched_setaffinity(0, [max(os.sched_getaffinity(0))])  # before TensorFlow starts its threads
     with tempfile.TemporaryDirectory() as parent:
         figures = [
             *measured("numbers", NUMBERS, None, given.rounds, parent),
             *measured("mixed", MIXED, DEFAULTS, given.rounds, parent),
         ]
-    report("ingest", f"Reading {ROWS:,} rows in batches of {BATCH:,}, on one processor", figures, given.folder)
+    figures += [beside_one_core(kind, given.rounds, processors) for kind in TABLES]
+    report(
+        "ingest",
+        f"Reading {ROWS:,} rows in batches of {BATCH:,}, on one processor unless said otherwise",
+        figures,
+        given.folder,
+    )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,14 @@
 """Batches of rows built from whole columns, without parsing and without Python code per cell.
 
-A column becomes a serialized TensorProto whose content is the column's bytes as received; strings have their lengths in front.
-This is the fastest way to build string tensors: about 30 ns each, where a list of Python bytes takes more than 100.
+Python handles whole chunks: the batches of a chunk reach TensorFlow together, which cuts them without the interpreter lock.
+Numbers are arrays. Strings and ARRAYs are serialized TensorProtos of the column's bytes as received, with the lengths of
+strings in front: about 30 ns each, where a list of Python bytes takes more than 100.
 """
 
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, List, Mapping, Optional, Sequence, Union
+import itertools
+import json
+import os
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -22,7 +26,7 @@ if TYPE_CHECKING:
 
 FLOAT64 = "float64"
 
-_AT_ONCE = 8  # batches
+READ_AHEAD_BYTES = 64 << 20  # or a single larger batch
 _DATA_TYPES = {FLOAT32: 1, FLOAT64: 2, STRING: 7, INT64: 9}  # numbers of tensorflow.DataType
 
 
@@ -31,6 +35,7 @@ class RowBatches:
         self, columns: Sequence[TableColumn], exact_doubles: bool = False, defaults: Optional[Mapping[str, object]] = None
     ) -> None:
         self._columns = [_TensorColumn(column, exact_doubles, defaults or {}) for column in columns]
+        self._serialized = [column for column in self._columns if column.tensors]
 
     def dataset(
         self,
@@ -39,32 +44,46 @@ class RowBatches:
         shuffle_rows: int = 0,
         num_epochs: Optional[int] = 1,
         seed: Optional[int] = None,
+        parallel: int = 1,
     ) -> Any:
         import tensorflow as tf
 
         seeds = tf.compat.v1.get_seed(None) if seed is None else [seed, 0]
         random = np.random.RandomState(None if seeds[0] is None else [seed % 2**32 for seed in seeds])
+        width = sum(column.tensors for column in self._serialized)
+        numbers = {column.name: tf.as_dtype(column.dtype) for column in self._columns if not column.tensors}
+        shapes = dict.fromkeys(numbers, tf.TensorShape([None, None]))
 
         def one_pass() -> Iterator[Table]:
             # A chunk is not finished when the next one is requested: an incomplete batch still holds its rows.
             tables = self.tables(rows.columns(finishes=False) if isinstance(rows, StreamRows) else rows.columns())
             return shuffled(tables, shuffle_rows, random) if shuffle_rows > 1 else tables
 
-        def generate() -> Iterator[List[List[bytes]]]:
-            for batches in batched(_repeated(one_pass, num_epochs), batch_size):
-                count = sum(batch.rows for batch in batches)
-                yield [self._serialized(batches.pop(0)) for _ in range(len(batches))]  # the only reference
+        def generate() -> Iterator[object]:
+            empty = self._content([Table(0, [column.nulls(0) for column in self._columns])], 1)
+            for count, group in batched(_repeated(one_pass, num_epochs), batch_size):
+                found, places, held = group.rows, group.nbytes * parallel // READ_AHEAD_BYTES, [group]
+                del group
+                yield self._content(held, count)
                 if isinstance(rows, StreamRows) and shuffle_rows <= 1:  # else the buffer holds rows of these chunks
-                    rows.finish(count)
+                    rows.finish(found)
+                if width and parallel > 1:
+                    # TensorFlow reads ahead a number of elements of any size: empty ones take up the places of a large one.
+                    # Three times as many are more than all stages hold, and then the next one is not read ahead at all.
+                    yield from itertools.repeat(empty, min(places, 3 * parallel))
 
-        def parse(serialized: Any) -> Any:
+        def parsed(batch: Mapping[str, object], serialized: object) -> Mapping[str, object]:
             tensors = iter(tf.unstack(serialized))
-            return {column.name: column.parsed(tensors) for column in self._columns}
+            made = {**batch, **{column.name: column.parsed(tensors) for column in self._serialized}}
+            return {column.name: made[column.name] for column in self._columns}
 
-        # Several batches per call of Python, which costs TensorFlow about as much as the rest of its work for a batch, and one
-        # tensor for all columns, as each further tensor costs the same again.
-        shape = [None, sum(column.tensors for column in self._columns)]
-        return unsharded(dataset_of_strings(generate, shape)).unbatch().map(parse)
+        strings = (tf.string, tf.TensorShape([None, width]))
+        dataset = unsharded(dataset_of(generate, *(zip((numbers, shapes), strings) if width else (numbers, shapes))))
+        dataset = (dataset.prefetch(1) if parallel > 1 else dataset).unbatch()
+        if not width or parallel < 2:
+            return dataset.map(parsed) if width else dataset
+        first = self._serialized[0].name
+        return dataset.map(parsed, num_parallel_calls=parallel).filter(lambda batch: tf.shape(batch[first])[0] > 0)
 
     def tables(self, messages: Iterable[Rows]) -> Iterator[Table]:
         """Yield the columns of each message in the types of their tensors."""
@@ -84,8 +103,19 @@ class RowBatches:
         self._refuse_nulls(cells, before)
         return Table(message.rows, [column.ready(each) for column, each in zip(self._columns, cells)])
 
-    def _serialized(self, batch: Table) -> List[bytes]:
-        return [tensor for column, cells in zip(self._columns, batch.columns) for tensor in column.serialized(cells)]
+    def _content(self, held: List[Table], batches: int) -> object:
+        """Tensors of so many batches of equal size, from a table whose only reference is in a list."""
+        table = held.pop()
+        size = table.rows // batches
+        columns = list(zip(self._columns, table.columns))
+        # TensorFlow crashes when it cuts empty numbers.
+        numbers = {
+            column.name: cells.values.reshape(batches, size) if size else np.zeros((1, 1), column.dtype)
+            for column, cells in columns
+            if not column.tensors
+        }
+        each = [column.serialized(cells, size, batches) for column, cells in columns if column.tensors]
+        return (numbers, [sum(of_batch, []) for of_batch in zip(*each)]) if each else numbers
 
     def _refuse_nulls(self, columns: Sequence[Cells], before: int) -> None:
         nulls = []
@@ -101,12 +131,24 @@ class RowBatches:
             )
 
 
-def dataset_of_strings(generate: Callable[[], Iterator[object]], shape: Sequence[Optional[int]]) -> Any:
+def dataset_of(generate: Callable[[], Iterator[object]], types: object, shapes: object) -> Any:
     import tensorflow as tf
 
     if tf_version() >= (2, 4):  # which deprecated the older arguments
-        return tf.data.Dataset.from_generator(generate, output_signature=tf.TensorSpec(shape, tf.string))
-    return tf.data.Dataset.from_generator(generate, tf.string, tf.TensorShape(shape))
+        signature = tf.nest.map_structure(tf.TensorSpec, shapes, types)
+        return tf.data.Dataset.from_generator(generate, output_signature=signature)
+    return tf.data.Dataset.from_generator(generate, types, shapes)
+
+
+def share_of_cores(environment: Mapping[str, str]) -> int:
+    """Cores for this process among the members of its group on this host, at most `intraOpParallelism`."""
+    config = json.loads(environment.get("TF_CONFIG") or "{}")
+    cluster, task = config.get("cluster", {}), config.get("task", {})
+    hosts = {kind: [address.rpartition(":")[0] for address in addresses] for kind, addresses in cluster.items()}
+    own = hosts.get(task.get("type"), [])[task.get("index", 0) :][:1]
+    members = sum(of_kind.count(host) for host in own for of_kind in hosts.values())
+    cores = len(os.sched_getaffinity(0)) // max(1, members)
+    return max(1, min(cores, int(environment.get("TF_NUM_INTRAOP_THREADS") or cores)))
 
 
 def with_length(dataset: Any, length: Optional[int]) -> Any:
@@ -135,58 +177,60 @@ def shuffled(tables: Iterable[Table], buffer_rows: int, random: Any) -> Iterator
         yield join(held).choose(random.permutation(count))
 
 
-def batched(tables: Iterable[Table], size: int) -> Iterator[List[Table]]:
-    """Regroup tables into tables of `size` rows, the last one possibly shorter; yield complete tables of one step together."""
+def batched(tables: Iterable[Table], size: int, most_bytes: int = 1 << 20) -> Iterator[Tuple[int, Table]]:
+    """Regroup tables into batches of `size` rows, the last one possibly shorter; yield some, and their number, as one table.
+
+    A yielded table is not referenced here any longer.
+    """
     held: List[Table] = []
-    missing = size
+    count = 0
     for table in tables:
-        start = 0
-        ready: List[Table] = []
-        while start < table.rows:
-            end = min(start + missing, table.rows)
-            held.append(table.cut(start, end))
-            missing -= end - start
-            start = end
-            if not missing:
-                ready.append(join(held))
-                held, missing = [], size
-            if len(ready) == _AT_ONCE:
-                yield ready
-                ready = []
+        start, rows, whole = 0, table.rows, [table]
+        most = max(1, most_bytes * rows // max(1, table.nbytes * size))
         del table
-        if ready:
-            yield ready
+        while start < rows:
+            batches = min((count + rows - start) // size, most)
+            end = start + batches * size - count if batches else rows
+            held.append(whole[0].cut(start, end))
+            start, count = end, count + end - start
+            if start == rows:
+                whole.clear()
+            if batches:
+                ready, held, count = [join(held)], [], 0
+                yield batches, ready.pop()
     if held:
-        yield [join(held)]
+        yield 1, join(held)
 
 
 class _TensorColumn:
+    """Conversion of one column to tensors; `tensors` is the number of serialized ones in each batch."""
+
     def __init__(self, column: TableColumn, exact_doubles: bool, defaults: Mapping[str, object]) -> None:
         column_type = type_of(column)
         self.name = column.name
         self.sent = MEANINGS[column_type.kind].sent
-        self._is_array = column_type.is_array
-        self._dtype = FLOAT64 if exact_doubles and column_type.kind is Kind.DOUBLE else column_type.feature
-        self.tensors = 2 if column_type.is_array else 1
+        self.is_array = column_type.is_array
+        self.dtype = FLOAT64 if exact_doubles and column_type.kind is Kind.DOUBLE else column_type.feature
+        self.tensors = 2 if self.is_array else int(self.dtype == STRING)
         self.default = self._cell(defaults[column.name]) if column.name in defaults else None
 
     def nulls(self, rows: int) -> Cells:
         none, offsets = np.zeros(rows, bool), np.zeros(rows + 1, np.int64)
-        if self._is_array:
-            return Cells(np.empty(0, np.uint8), none, offsets, offsets[:1] if self._dtype == STRING else None)
-        if self._dtype == STRING:
+        if self.is_array:
+            return Cells(np.empty(0, np.uint8), none, offsets, offsets[:1] if self.dtype == STRING else None)
+        if self.dtype == STRING:
             return Cells(np.empty(0, np.uint8), none, None, offsets)
-        return Cells(np.zeros(rows, self._dtype), none)
+        return Cells(np.zeros(rows, self.dtype), none)
 
     def ready(self, cells: Cells) -> Cells:
         """Convert cells to the tensor's type and replace nulls; a null ARRAY is empty."""
         values, valid, cell_offsets, value_offsets = cells
-        if (value_offsets is None) is (self._dtype == STRING) or (cell_offsets is None) is self._is_array:
+        if (value_offsets is None) is (self.dtype == STRING) or (cell_offsets is None) is self.is_array:
             raise ValueError(f"the cells of the column {self.name!r} do not have its type")
         if value_offsets is None:
             # Values beyond float32 become infinity, as in any conversion; a signaling NaN raises `invalid`.
             with np.errstate(over="ignore", invalid="ignore"):
-                values = values.astype(self._dtype, copy=False)
+                values = values.astype(self.dtype, copy=False)
         ready = Cells(values, None, cell_offsets, value_offsets)
         if cell_offsets is not None or valid is None or valid.all():
             return ready
@@ -198,33 +242,38 @@ class _TensorColumn:
         rows = len(valid)
         return chosen(concatenated([ready, self.default]), np.where(valid, np.arange(rows), rows))
 
-    def serialized(self, cells: Cells) -> List[bytes]:
-        """Cells as TensorProtos: the values and, for an ARRAY, the start of each row."""
-        if cells.value_offsets is None:
-            tensors = [_tensor(self._dtype, len(cells.values), np.ascontiguousarray(cells.values))]
-        else:
-            lengths = np.diff(cells.value_offsets)
-            tensors = [_tensor(STRING, len(lengths), padded(lengths, width_of(lengths)), np.ascontiguousarray(cells.values))]
-        if cells.cell_offsets is not None:
-            splits = cells.cell_offsets.astype(np.int64, copy=False)
-            tensors.append(_tensor(INT64, len(splits), splits))
-        return tensors
+    def serialized(self, cells: Cells, size: int, batches: int) -> List[List[bytes]]:
+        """TensorProtos of each batch: the values and, for an ARRAY, the start of each row."""
+        values, splits, offsets = np.ascontiguousarray(cells.values), cells.cell_offsets, cells.value_offsets
+        lengths = None if offsets is None else np.diff(offsets)
+        heads = None if lengths is None else padded(lengths, width_of(lengths))
+        made = []
+        for row in range(0, batches * size, size) if size else [0] * batches:
+            first, last = (row, row + size) if splits is None else (int(splits[row]), int(splits[row + size]))
+            content = [values[first:last]]
+            if heads is not None and offsets is not None:
+                content = [heads[first:last], values[int(offsets[first]) : int(offsets[last])]]
+            tensors = [_tensor(self.dtype, last - first, *content)]
+            if splits is not None:
+                tensors.append(_tensor(INT64, size + 1, splits[row : row + size + 1].astype(np.int64) - first))
+            made.append(tensors)
+        return made
 
     def parsed(self, tensors: Iterator[object]) -> Any:
         import tensorflow as tf
 
-        values = tf.io.parse_tensor(next(tensors), tf.as_dtype(self._dtype))
+        values = tf.io.parse_tensor(next(tensors), tf.as_dtype(self.dtype))
         values.set_shape([None])
-        if not self._is_array:
+        if not self.is_array:
             return values
         splits = tf.io.parse_tensor(next(tensors), tf.int64)
         splits.set_shape([None])
         return tf.RaggedTensor.from_row_splits(values, splits, validate=False).to_sparse()
 
     def _cell(self, value: Any) -> Cells:
-        if self._dtype != STRING:
-            number = int(value) if self._dtype == INT64 else float(value)
-            return Cells(np.array([number], self._dtype))
+        if self.dtype != STRING:
+            number = int(value) if self.dtype == INT64 else float(value)
+            return Cells(np.array([number], self.dtype))
         data = np.frombuffer(value if isinstance(value, bytes) else str(value).encode("utf-8"), np.uint8)
         return Cells(data, None, None, np.array([0, len(data)]))
 

@@ -15,6 +15,10 @@ class Table(NamedTuple):
     rows: int
     columns: List[Cells]
 
+    @property
+    def nbytes(self) -> int:
+        return sum(part.nbytes for cells in self.columns for part in cells if part is not None)
+
     def cut(self, start: int, end: int) -> "Table":
         if (start, end) == (0, self.rows):
             return self

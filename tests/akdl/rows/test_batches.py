@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import json
+import os
 import pathlib
 import threading
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,8 @@ import pytest
 
 from akdl import features
 from akdl.process.channel import ChannelError
-from akdl.rows.batches import RowBatches, batched, shuffled
+from akdl.rows import batches as batches_module
+from akdl.rows.batches import RowBatches, batched, share_of_cores, shuffled
 from akdl.rows.cell_rows import Table
 from akdl.rows.file_rows import FileRows
 from akdl.rows.stream_rows import StreamRows
@@ -274,6 +277,84 @@ def test_rows_that_break_off_are_an_error(tmp_path: pathlib.Path) -> None:
         list(batches)
 
 
+class CountedRows:
+    """Rows of ten strings a chunk, without end; counts the chunks that were read."""
+
+    is_stream = is_once = False
+
+    def __init__(self, length: int, nulls_from: int = 10**9) -> None:
+        self.length, self.nulls_from = length, nulls_from
+        self.read = 0
+        self.closed = threading.Event()
+
+    def length_beforehand(self) -> None:
+        return None
+
+    def columns(self) -> Iterator[Any]:
+        try:
+            for chunk in itertools.count():
+                ids = list(range(chunk * 10, chunk * 10 + 10))
+                words = [None if each >= self.nulls_from else b"%d" % each + b"x" * self.length for each in ids]
+                yield rows_of({"id": ids, "word": words}, WORDS)
+                self.read = chunk + 1
+        finally:
+            self.closed.set()
+
+
+WORDS = {"id": "BIGINT", "word": "STRING"}
+
+
+@pytest.mark.parametrize("room", [1, 1000, 64 << 20])
+def test_batches_that_are_read_ahead_keep_their_order(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches_module, "READ_AHEAD_BYTES", room)
+    for number, batch in enumerate(context_of(CountedRows(5), WORDS).batches(7, parallel=4).take(30)):
+        ids = list(range(number * 7, number * 7 + 7))
+        assert batch["id"].numpy().tolist() == ids
+        assert batch["word"].numpy().tolist() == [b"%dxxxxx" % each for each in ids]
+
+
+def test_the_bytes_that_are_read_ahead_are_bounded_and_closing_ends_the_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    import tensorflow as tf
+
+    options = tf.data.Options()
+    options.experimental_optimization.apply_default_optimizations = False  # else TensorFlow adds a buffer of batches
+    before, ahead = set(threading.enumerate()), {}
+    for room in (64 << 20, 100_000):  # a chunk has 10,000 bytes, a quarter of a large one's
+        for length in (1000, 40_000):
+            monkeypatch.setattr(batches_module, "READ_AHEAD_BYTES", room)
+            rows = CountedRows(length)
+            found = iter(context_of(rows, WORDS).batches(10, parallel=4).with_options(options))
+            ahead[room, length] = 0
+            for number in range(20):
+                next(found)
+                ahead[room, length] = max(ahead[room, length], rows.read - number - 1)
+            del found
+            assert rows.closed.wait(60) and set(threading.enumerate()) == before
+    assert ahead[100_000, 40_000] <= 2, "a batch that takes all the room is alone"
+    assert max(ahead.values()) <= 12 and ahead[64 << 20, 1000] >= 1
+
+
+@pytest.mark.fault("data", "A null in a batch that is read ahead fails at its row")
+def test_an_error_in_a_chunk_comes_at_its_row() -> None:
+    import tensorflow as tf
+
+    found = iter(context_of(CountedRows(5, nulls_from=53), WORDS).batches(7, parallel=4))
+    for number in range(7):
+        assert next(found)["id"].numpy().tolist() == list(range(number * 7, number * 7 + 7))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="row 53 of .* column 'word': expected a value, got null"):
+        next(found)
+
+
+def test_share_of_cores() -> None:
+    cores = len(os.sched_getaffinity(0))
+    config = {"cluster": {"chief": ["a:1"], "worker": ["b:2", "a:3"] + ["b:4"] * 99}, "task": {"type": "worker", "index": 1}}
+    assert share_of_cores({}) == cores
+    assert share_of_cores({"TF_NUM_INTRAOP_THREADS": "1"}) == 1
+    assert share_of_cores({"TF_CONFIG": json.dumps(config)}) == max(1, cores // 2)
+    config["task"]["index"] = 0  # type: ignore[index]
+    assert share_of_cores({"TF_CONFIG": json.dumps(config)}) == max(1, cores // 100)
+
+
 def tables(*sizes: int) -> list[Table]:
     ends = itertools.accumulate(sizes)
     return [Table(size, [Cells(np.arange(end - size, end))]) for size, end in zip(sizes, ends)]
@@ -287,9 +368,12 @@ def values(table: Table) -> list[int]:
 
 @pytest.mark.parametrize("sizes", [(), (0, 0), (1,), (3, 3), (2, 0, 5), (20, 1, 1)])
 def test_batched(sizes: tuple[Any, ...]) -> None:
-    found = [values(batch) for batches in batched(tables(*sizes), 3) for batch in batches]
-    assert all(len(batch) == 3 for batch in found[:-1]) and all(0 < len(batch) <= 3 for batch in found)
-    assert [row for batch in found for row in batch] == list(range(sum(sizes)))
+    for at_once in (1, 2, 10):
+        found = [(count, values(table)) for count, table in batched(tables(*sizes), 3, at_once * 3 * 8)]
+        assert all(len(rows) == 3 * count for count, rows in found[:-1])
+        assert all((count == 1 and 0 < len(rows) <= 3) or len(rows) == 3 * count for count, rows in found)
+        assert all(count <= at_once for count, _ in found)
+        assert [row for _, rows in found for row in rows] == list(range(sum(sizes)))
 
 
 @pytest.mark.parametrize("sizes", [(), (0,), (1,), (5, 5), (2, 30, 3)])
