@@ -59,7 +59,7 @@ _REMEDY = "declare another type in schemaStr, or leave it out with selectedCols"
 
 def column_of_field(field: pa.Field) -> FileColumn:
     """Column for a field of a file; SchemaError if Flink cannot store all of its cells exactly."""
-    found = _flink_type(field.type)
+    found = flink_type(field.type)
     if found is None:
         hint = ": all cells are null" if pa.types.is_null(field.type) else ""
         raise SchemaError(f"the column {field.name!r} has the type {field.type}, which Flink does not have{hint}: {_REMEDY}")
@@ -79,7 +79,7 @@ def check_type(column: FileColumn, found: pa.DataType) -> None:
     if column.declared is not None:
         _check_cast(column, found)
         return
-    sql = (_flink_type(found) or (str(found),))[0]
+    sql = (flink_type(found) or (str(found),))[0]
     if sql != column.sql:
         raise SchemaError(
             f"the column {column.name!r} has the type {sql}, but {column.sql} in the first file: declare the type of this "
@@ -123,13 +123,13 @@ def _check_length(column: FileColumn, cells: pa.Array) -> None:
             raise RowError(f"column {column.name!r}: a cell has the length {longest}, too long for {column.sql}: {_REMEDY}")
 
 
-def _flink_type(found: pa.DataType, is_inner: bool = False) -> tuple[str, pa.DataType] | None:
+def flink_type(found: pa.DataType, is_inner: bool = False) -> tuple[str, pa.DataType] | None:
     """SQL type for an Arrow type, and the Arrow type that Flink uses for it; None if there is no exact one."""
     types = pa.types
     if found in _PLAIN:
         return _PLAIN[found]
     if types.is_dictionary(found):
-        return _flink_type(found.value_type, is_inner)
+        return flink_type(found.value_type, is_inner)
     if types.is_timestamp(found):
         digits, unit = _TIMESTAMPS[found.unit]
         if found.tz is None:
@@ -149,15 +149,15 @@ def _flink_type(found: pa.DataType, is_inner: bool = False) -> tuple[str, pa.Dat
 def _nested_type(found: pa.DataType) -> tuple[str, pa.DataType] | None:
     types = pa.types
     if types.is_map(found):
-        key, item = _flink_type(found.key_type, True), _flink_type(found.item_type, True)
+        key, item = flink_type(found.key_type, True), flink_type(found.item_type, True)
         return None if key is None or item is None else (f"MAP<{key[0]}, {item[0]}>", pa.map_(key[1], item[1]))
     if types.is_list(found) or types.is_large_list(found) or types.is_fixed_size_list(found):
-        element = _flink_type(found.value_type, True)
+        element = flink_type(found.value_type, True)
         return None if element is None else (f"ARRAY<{element[0]}>", pa.list_(element[1]))
     if not types.is_struct(found) or not found.num_fields:
         return None
     fields = [found.field(place) for place in range(found.num_fields)]
-    inner = [(field.name, _flink_type(field.type, True)) for field in fields]
+    inner = [(field.name, flink_type(field.type, True)) for field in fields]
     known = [(name, type_) for name, type_ in inner if type_ is not None]
     if len(known) < len(inner) or len({name for name, _ in known}) < len(inner):
         return None
