@@ -12,8 +12,7 @@ logger = logging.getLogger(__name__)
 
 
 def say(text: str) -> None:
-    """Print a line. Characters that the console's encoding lacks, as in the locale C, are shown as escapes."""
-    _print(sys.stdout, text)
+    print_line(sys.stdout, text)
 
 
 def warn(text: str) -> None:
@@ -24,10 +23,11 @@ def warn(text: str) -> None:
 
 def tell(text: str) -> None:
     with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or replaced
-        _print(sys.stderr, f"akdl: {text}")
+        print_line(sys.stderr, f"akdl: {text}")
 
 
-def _print(stream: TextIO, text: str) -> None:
+def print_line(stream: TextIO, text: str) -> None:
+    """Write and flush; characters that the stream's encoding lacks, as in the locale C, become escapes."""
     encoding = getattr(stream, "encoding", None) or "utf-8"
     stream.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
     stream.flush()

@@ -13,6 +13,7 @@ from typing import Any
 from bridge.errors.flink_errors import is_a_failed_script, readable, wants_details
 from bridge.errors.summary import Frame, shortened, summary_of
 from bridge.exceptions import BridgeError
+from bridge.host.console import print_line
 
 LINES = 14  # 15 with the last line of the progress display above them
 _CALLS = 2
@@ -98,11 +99,8 @@ def _safely(error: BaseException, trace: TracebackType | None) -> list[str] | No
 
 
 def _write(lines: list[str]) -> None:
-    encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
-    text = "\n".join(lines).encode(encoding, "backslashreplace").decode(encoding)
     with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or replaced
-        sys.stderr.write(text + "\n")
-        sys.stderr.flush()
+        print_line(sys.stderr, "\n".join(lines))
 
 
 def _ours() -> tuple[str, ...]:

@@ -6,8 +6,9 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from typing import IO, Any, Protocol
+from typing import Any, Protocol, TextIO
 
+from bridge.host.console import print_line
 from operators.progress.state import Line
 
 SWITCH = "AKDL_PROGRESS"  # 0 shows nothing
@@ -87,7 +88,7 @@ class NotebookRenderer:
 class LogRenderer:
     """A line after `FIRST_S`, then one every `EVERY_S` where anything changed, and every `_AGAIN_S` where nothing did."""
 
-    def __init__(self, stream: IO[str], now: Any = time.monotonic) -> None:
+    def __init__(self, stream: TextIO, now: Any = time.monotonic) -> None:
         self._stream = stream
         self._now = now
         self._due = now() + FIRST_S
@@ -109,10 +110,8 @@ class LogRenderer:
         return now - written >= _AGAIN_S or not (line == before or (line.is_idle and before.is_idle))
 
     def end(self, lines: Sequence[Line]) -> None:
-        encoding = getattr(self._stream, "encoding", None) or "utf-8"
         for line in lines:
-            self._stream.write(str(line).encode(encoding, "backslashreplace").decode(encoding) + "\n")
-        self._stream.flush()
+            print_line(self._stream, str(line))
 
 
 def _is_notebook() -> bool:
