@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,18 +49,29 @@ class MemberStatus:
 
     @staticmethod
     def from_json(text: str) -> MemberStatus:
-        """Return the status of a line; unknown entries, as of a newer release, are ignored."""
         try:
-            found: Any = json.loads(text)
-            example = MemberStatus("", 0, "")
-            known = {each.name: getattr(example, each.name) for each in dataclasses.fields(MemberStatus)}
-            entries = {name: value for name, value in found.items() if name in known}
-            wrong = next((name for name, value in entries.items() if not _is_like(value, known[name], name == "metrics")), None)
-            if wrong is not None:
-                raise ValueError(f"expected the status of a member, got {entries[wrong]!r:.60} in its entry {wrong!r}")
-            return MemberStatus(**{**entries, "lines": tuple(entries.get("lines", ()))})
-        except (AttributeError, TypeError, RecursionError) as error:
-            raise ValueError(f"expected the status of a member, got {text[:100]!r}") from error
+            return MemberStatus.of("a status", json.loads(text))
+        except RecursionError as error:
+            raise ValueError(f"a status: {error}") from error
+
+    @staticmethod
+    def of(where: str, found: object) -> MemberStatus:
+        """Return the status in a JSON object; unknown entries, as of a newer release, are ignored."""
+        example = MemberStatus("", 0, "")
+        known = {each.name: getattr(example, each.name) for each in dataclasses.fields(MemberStatus)}
+        entries = checked(where, found, known, required=("group", "index", "label"))
+        return MemberStatus(**{**entries, "lines": tuple(entries.get("lines", ()))})
+
+
+def checked(where: str, found: object, example: Mapping[str, object], required: Collection[str]) -> dict[str, Any]:
+    """Return the entries of a JSON object that an example has too; ValueError for one of another type."""
+    if not isinstance(found, dict):
+        raise ValueError(f"{where}: expected an object, got {found!r:.60}")
+    entries = {name: found.get(name) for name in example if name in found or name in required}
+    for name, value in entries.items():
+        if not _is_like(value, example[name], name == "metrics"):
+            raise ValueError(f"{where}, entry {name!r}: expected a value such as {example[name]!r}, got {value!r:.60}")
+    return entries
 
 
 def _is_like(value: object, example: object, is_open: bool) -> bool:

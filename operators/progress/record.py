@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import functools
 import json
 import logging
 import os
@@ -12,18 +11,19 @@ import re
 import tempfile
 import time
 from collections.abc import Iterable
-from typing import IO, Any
+from typing import IO
 
 from akdl.masking import masked, shown
 from akdl.storage.files import FileError, is_remote, local_path, opened_with_fsspec
-from bridge.member.status import MemberStatus
+from bridge.member.status import MemberStatus, checked
 
 logger = logging.getLogger(__name__)
 
 VERSION = 1
 _OFTEN = 300  # so many samples come every second; then the pause between them grows with the age of the run
-_LARGEST = 2**63
-_WORDS = {str: "a string", float: "a number", int: "a whole number", dict: "an object", bool: "true or false"}
+_RUN: dict[str, object] = {"name": "", "started": "", "size": 0}  # the entries of lines, by their kind
+_SAMPLE: dict[str, object] = {"t": 0.0}
+_END: dict[str, object] = {"t": 0.0, "failed": False, "phase_s": {}}
 _NOT_KEPT = ("group", "lines", "lines_before")
 
 
@@ -123,47 +123,21 @@ def read_record(text: str) -> Record:
             break
     if not lines or not isinstance(lines[0], dict) or lines[0].get("kind") != "run":
         raise ValueError("not a record of a run: expected a first line with kind 'run'")
-    entries = [_Entries(number, line) for number, line in enumerate(lines, 1)]
-    first, last = entries[0], entries[-1]
+    run, end = checked("line 1", lines[0], _RUN, _RUN), {}
     samples: dict[str, list[tuple[float, MemberStatus]]] = {}
-    for each in entries:
-        if each.get("kind", str) == "sample":
-            samples.setdefault(each.status.label, []).append((each.get("t", float), each.status))
-    has_ended = last.get("kind", str) == "end"
-    phases = _Entries(last.number, last.get("phase_s", dict)) if has_ended else first
+    for number, line in enumerate(lines[1:], 2):
+        where = f"line {number}"
+        if isinstance(line, dict) and line.get("kind") == "sample":
+            status = MemberStatus.of(where, {"group": "", **line})
+            samples.setdefault(status.label, []).append((checked(where, line, _SAMPLE, _SAMPLE)["t"], status))
+        else:
+            end = checked(where, line, _END, _END)
+    # A job that was waited for late has members that are older than its record.
+    times = [max(found[-1][0], found[-1][1].age_s) for found in samples.values()]
     return Record(
-        name=first.get("name", str),
-        started=first.get("started", str),
-        size=first.get("size", int),
+        **run,
         samples=samples,
-        phase_s={phase: phases.get(phase, float) for phase in phases.line} if has_ended else {},
-        # A job that was waited for late has members that are older than its record.
-        total_s=max([last.get("t", float) if "t" in last.line else 0.0, *(found[-1][1].age_s for found in samples.values())]),
-        failed=last.get("failed", bool) if has_ended else None,
+        phase_s=end.get("phase_s", {}),
+        total_s=max([end.get("t", 0.0), *times]),
+        failed=end.get("failed"),
     )
-
-
-class _Entries:
-    """Line of a record, which is not trusted."""
-
-    def __init__(self, number: int, line: object) -> None:
-        if not isinstance(line, dict):
-            raise ValueError(f"line {number}: expected an object, got {line!r:.60}")
-        self.number = number
-        self.line = line
-
-    @functools.cached_property
-    def status(self) -> MemberStatus:
-        try:
-            return MemberStatus.from_json(json.dumps({"group": "", **self.line}))
-        except ValueError as error:
-            raise ValueError(f"line {self.number}: {error}") from None
-
-    def get(self, name: str, kind: type) -> Any:
-        value = self.line.get(name)
-        if kind is float and type(value) is int:
-            value = float(value) if abs(value) < _LARGEST else None
-        if type(value) is not kind or (isinstance(value, (int, float)) and not abs(value) < _LARGEST):
-            got = f"{self.line.get(name)!r:.60}"
-            raise ValueError(f"line {self.number}, entry {name!r}: expected {_WORDS[kind]}, got {got}")
-        return value

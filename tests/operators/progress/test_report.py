@@ -116,19 +116,25 @@ def test_a_record_that_is_too_large(
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
-        ([{"kind": "run"}], "line 1, entry 'name': expected a string, got None"),
-        ([{**FIRST, "size": "2"}], "line 1, entry 'size': expected a whole number, got '2'"),
+        ([{"kind": "run"}], "line 1, entry 'name': expected a value such as '', got None"),
+        ([{**FIRST, "size": "2"}], "line 1, entry 'size': expected a value such as 0, got '2'"),
         ([FIRST, [1]], r"line 2: expected an object, got \[1\]"),
         (
             [FIRST, {"kind": "sample", "t": 1.0, "label": 5, "index": 0}],
-            "line 2: expected the status of a member, got 5 in its entry 'label'",
+            "line 2, entry 'label': expected a value such as '', got 5",
         ),
-        ([FIRST, {"kind": "sample", "t": "1", "label": "a", "index": 0}], "line 2, entry 't': expected a number, got '1'"),
+        (
+            [FIRST, {"kind": "sample", "t": "1", "label": "a", "index": 0}],
+            "line 2, entry 't': expected a value such as 0.0, got '1'",
+        ),
         (
             [FIRST, {"kind": "end", "t": 1.0, "failed": 0, "phase_s": {}}],
-            "line 2, entry 'failed': expected true or false, got 0",
+            "line 2, entry 'failed': expected a value such as False, got 0",
         ),
-        ([FIRST, {"kind": "end", "t": 1.0, "failed": False, "phase_s": {"a": None}}], "line 2, entry 'a': expected a number"),
+        (
+            [FIRST, {"kind": "end", "t": 1.0, "failed": False, "phase_s": {"a": None}}],
+            "line 2, entry 'phase_s': expected a value such as {}, got {'a': None}",
+        ),
     ],
 )
 def test_a_record_of_wrong_types_is_refused_in_a_sentence(
