@@ -27,8 +27,8 @@ from akdl.rows.examples import ExampleEncoder
 from akdl.rows.file_rows import FileRows
 from akdl.rows.stream_rows import StreamRows
 from akdl.runner.context import TFContext
-from akdl.wire import Chunk, EndOfInput, Rows, TableColumn
-from akdl.wire.cells import Cells, write_cells
+from akdl.wire import Chunk, Column, EndOfInput, Rows, TableColumn
+from akdl.wire.cells import Cells, fill_column
 
 ROWS, CHUNK_ROWS, BATCH = 1_000_000, 8000, 1024
 WIDTH = 16  # bytes of a string, numbers of an array
@@ -88,7 +88,7 @@ def chunks(types: dict[str, str]) -> list[Chunk]:
     random = np.random.default_rng(0)
     made, checksum = [], 0
     for _ in range(0, ROWS, CHUNK_ROWS):
-        columns = [write_cells(name, MAKERS[sql](random, CHUNK_ROWS)) for name, sql in types.items()]
+        columns = [fill_column(Column(), name, MAKERS[sql](random, CHUNK_ROWS)) for name, sql in types.items()]
         made.append(Chunk(rows=CHUNK_ROWS, columns=Rows(rows=CHUNK_ROWS, columns=columns).SerializeToString()))
         checksum = zlib.crc32(made[-1].columns, checksum)
     return [*made, Chunk(end=EndOfInput(rows=ROWS, checksum=checksum))]

@@ -63,14 +63,8 @@ def read_cells(column: Column, rows: int, sent: Any = None) -> Cells:
     return Cells(values, valid, cell_offsets, value_offsets)
 
 
-def write_cells(name: str, cells: Cells) -> Column:
-    column = Column()
-    fill_column(column, name, cells)
-    return column
-
-
-def fill_column(column: Column, name: str, cells: Cells) -> None:
-    """Fill an empty column in place; assigning a complete column would copy it."""
+def fill_column(column: Column, name: str, cells: Cells) -> Column:
+    """Fill an empty column in place, and return it; assigning a complete column would copy it."""
     column.name = name
     if cells.value_offsets is not None:
         column.type = BYTES
@@ -87,6 +81,7 @@ def fill_column(column: Column, name: str, cells: Cells) -> None:
         column.valid = packed_bits(cells.valid)
     if cells.cell_offsets is not None:
         column.cell_offsets = np.asarray(cells.cell_offsets, "<i4").tobytes()
+    return column
 
 
 def joined(values: Sequence[bytes]) -> Array:

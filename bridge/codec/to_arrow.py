@@ -10,10 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from akdl.wire import BOOL, BYTES, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, Rows
+from akdl.wire import BOOL, BYTES, FLOAT32, FLOAT64, Rows
 from akdl.wire import Column as ColumnMessage
 from akdl.wire.cells import packed_bits
 from akdl.wire.column_type import ColumnType, Kind
+from akdl.wire.exchange_pb2 import ValueType
 from bridge.codec.decimals import from_text
 from bridge.codec.ipc import arrow_schema
 from bridge.codec.temporal import points_in_time
@@ -22,10 +23,6 @@ from bridge.codec.values import UnfitError, Values, read_offsets, read_values
 from bridge.exceptions import RowError
 from bridge.schema import Column, Schema
 
-_VALUE_NAMES = {
-    BOOL: "bool", INT8: "int8", INT16: "int16", INT32: "int32", INT64: "int64", FLOAT32: "float32", FLOAT64: "float64",
-    BYTES: "bytes",
-}  # fmt: skip
 _DOUBLE_BYTES = 8
 
 
@@ -76,7 +73,8 @@ class _Reader:
                 self._refuse_null(0)
             return pa.nulls(rows, self._arrow_type)
         if message.type not in self._forms.accepted:
-            self._refuse_form(f"a batch of {_VALUE_NAMES.get(message.type, 'unknown')} values")
+            known = message.type in ValueType.values()
+            self._refuse_form(f"a batch of {ValueType.Name(message.type).lower() if known else 'unknown'} values")
         if bool(message.cell_offsets) is not self._type.is_array:
             self._refuse_form(f"a batch {'without' if self._type.is_array else 'of'} arrays")
         bits = message.valid

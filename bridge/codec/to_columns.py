@@ -9,6 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from akdl.wire import BOOL, BYTES
+from akdl.wire.byte_ranges import packed_offsets
 from akdl.wire.column_type import MEANINGS, Kind
 from akdl.wire.serialized import ColumnBuffers, serialized_rows
 from bridge.codec.decimals import plain_text
@@ -67,7 +68,7 @@ def _elements(lists: pa.Array) -> tuple[NDArray[np.int32], pa.Array]:
     if _is_under_null(lists, lengths):
         elements = lists.flatten()  # without the elements of null cells
         lengths[np.asarray(lists.is_null())] = 0
-        return _from_zero(lengths), elements
+        return packed_offsets(lengths).astype(np.int32), elements
     return offsets - start if start else offsets, elements
 
 
@@ -89,7 +90,7 @@ def _fixed_bytes(values: pa.Array) -> tuple[NDArray[np.int32], Any]:
         valid = np.asarray(values.is_valid())
         lengths[~valid] = 0
         data = np.frombuffer(data, np.uint8).reshape(size, width)[valid].tobytes()
-    return _from_zero(lengths), data
+    return packed_offsets(lengths).astype(np.int32), data
 
 
 def _is_under_null(values: pa.Array, lengths: NDArray[np.int32]) -> bool:
@@ -101,12 +102,6 @@ def _offsets(values: pa.Array) -> NDArray[np.int32]:
     if len(values) == 0:
         return np.zeros(1, np.int32)
     return np.frombuffer(values.buffers()[1], "<i4", len(values) + 1, 4 * values.offset)
-
-
-def _from_zero(lengths: NDArray[np.int32]) -> NDArray[np.int32]:
-    offsets = np.zeros(len(lengths) + 1, np.int32)
-    np.cumsum(lengths, out=offsets[1:])
-    return offsets
 
 
 def _bits(bits: Any, start: int, count: int) -> Any:

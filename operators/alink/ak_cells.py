@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Union
 
 from akdl.wire.column_type import Kind
+from akdl.wire.varints import varint
 from operators.alink.java_times import JavaClock
 
 Record = Union[bytes, bytearray]
@@ -129,11 +130,10 @@ def read_string(record: Record, place: int) -> tuple[str | None, int]:
 
 def write_string(cell: object) -> bytes:
     text = str(cell)
-    head = _varint(len(text) + 1)
     if text.isascii():
-        return head + text.encode("ascii")
+        return varint(len(text) + 1) + text.encode("ascii")
     units = array("H", text.encode(f"utf-16-{sys.byteorder[0]}e", "surrogatepass"))
-    return _varint(len(units) + 1) + b"".join(map(_varint, units))
+    return varint(len(units) + 1) + b"".join(map(varint, units))
 
 
 def _read_varint(record: Record, place: int) -> tuple[int, int]:
@@ -144,15 +144,6 @@ def _read_varint(record: Record, place: int) -> tuple[int, int]:
         if shift > 28:
             raise ValueError("a length has more than five bytes")
     return number | record[place] << shift, place + 1
-
-
-def _varint(number: int) -> bytes:
-    octets = bytearray()
-    while number >= 0x80:
-        octets.append(number & 0x7F | 0x80)
-        number >>= 7
-    octets.append(number)
-    return bytes(octets)
 
 
 def _read_bytes(record: Record, place: int) -> tuple[bytes, int]:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from akdl.wire import Chunk, EndOfInput, Rows
-from akdl.wire.cells import Cells, write_cells
+from akdl.wire import Chunk, Column, EndOfInput, Rows
+from akdl.wire.cells import Cells, fill_column
 
 _ELEMENTS = {
     "BOOLEAN": "?", "TINYINT": "i1", "SMALLINT": "i2", "INT": "i4", "BIGINT": "i8", "FLOAT": "f4", "DOUBLE": "f8", "DATE": "i4",
@@ -47,7 +47,7 @@ def random_cells(types: Mapping[str, str], size: int, null_share: float, random:
 
 def rows_of(cells: Mapping[str, Sequence[Any]], types: Mapping[str, str]) -> Rows:
     """Return cells as the Flink side sends them."""
-    columns = [write_cells(name, cells_of(values, types[name])) for name, values in cells.items()]
+    columns = [fill_column(Column(), name, cells_of(values, types[name])) for name, values in cells.items()]
     return Rows(rows=len(next(iter(cells.values()))), columns=columns)
 
 

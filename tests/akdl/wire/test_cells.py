@@ -8,18 +8,7 @@ import numpy as np
 import pytest
 
 from akdl.wire import BOOL, BYTES, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, Column, Rows
-from akdl.wire.cells import (
-    Cells,
-    fill_column,
-    joined,
-    lengths_of,
-    offsets_of,
-    packed_bits,
-    read_cells,
-    spread,
-    unpacked_bits,
-    write_cells,
-)
+from akdl.wire.cells import Cells, fill_column, joined, lengths_of, offsets_of, packed_bits, read_cells, spread, unpacked_bits
 
 
 def offsets(*numbers: int) -> bytes:
@@ -70,7 +59,7 @@ COLUMNS = [
 @pytest.mark.parametrize(("column", "rows", "cells"), COLUMNS)
 def test_a_column_and_its_cells(column: Column, rows: int, cells: Any) -> None:
     column.name = "x"
-    assert write_cells("x", cells) == column
+    assert fill_column(Column(), "x", cells) == column
     found = read_cells(column, rows)
     assert lists(found) == lists(cells)
     assert found.values.dtype == cells.values.dtype
@@ -126,13 +115,13 @@ def test_numbers_and_bytes_are_views_that_cannot_be_written_to() -> None:
     ],
 )
 def test_other_byte_orders_and_gaps_go_and_so_do_bits_that_say_nothing(cells: Any) -> None:
-    assert write_cells("x", cells) == Column(name="x", type=INT32, values=b"\x01\0\0\0\x02\0\0\0")
+    assert fill_column(Column(), "x", cells) == Column(name="x", type=INT32, values=b"\x01\0\0\0\x02\0\0\0")
 
 
 def test_offsets_of_64_bits_travel_in_32() -> None:
     cells = Cells(ABC, None, np.array([0, 2], "i8"), np.array([0, 1, 3], "i8"))
     wanted = Column(name="x", type=BYTES, cell_offsets=offsets(0, 2), value_offsets=offsets(0, 1, 3), values=b"abc")
-    assert write_cells("x", cells) == wanted
+    assert fill_column(Column(), "x", cells) == wanted
 
 
 def test_a_column_is_filled_where_it_lies() -> None:
@@ -194,7 +183,7 @@ def test_offsets_end_where_32_bits_do() -> None:
 
 @pytest.mark.fault("data", "Numbers of another type than the column's are an error")
 def test_numbers_of_another_type_than_the_column_s() -> None:
-    column = write_cells("x", Cells(np.array([0.5, np.nan])))
+    column = fill_column(Column(), "x", Cells(np.array([0.5, np.nan])))
     assert read_cells(column, 2, FLOAT32).values[0] == 0.5, "of any width"
     for sent in (INT64, BOOL, BYTES):
         with pytest.raises(ValueError, match="'x' has values of an unexpected type"):

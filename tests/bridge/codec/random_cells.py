@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from akdl.wire import BYTES, Column
-from akdl.wire.cells import Cells, write_cells
+from akdl.wire.cells import Cells, fill_column
 from akdl.wire.column_type import ColumnType, Kind
 from bridge.codec.types import arrow_type
 from bridge.schema import Schema
@@ -128,7 +128,7 @@ def as_message(rng: random.Random, name: str, column_type: ColumnType, cells: An
         present = [value if value is not None else b"" for value in encoded]
         value_offsets = np.cumsum([0, *map(len, present)], dtype="<i4")
         flat = Cells(np.frombuffer(b"".join(present), np.uint8), valid, cell_offsets, value_offsets)
-    message = write_cells(name, flat)
+    message = fill_column(Column(), name, flat)
     assert (message.type == BYTES) == (encoded is not None)
     return message
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from akdl.wire import BOOL, BYTES, FLOAT32, FLOAT64, INT8, INT64, Column, Rows
-from akdl.wire.cells import Cells, write_cells
+from akdl.wire.cells import Cells, fill_column
 from bridge.codec.to_arrow import ColumnDecoder
 from bridge.exceptions import RowError
 from bridge.schema import Schema
@@ -36,7 +36,7 @@ def column_of(cells: list[Any], dtype: Any = None, name: str = "x") -> Column:
         (kind,) = kinds or {int}
         numbers = np.array([kind(99) if value is None else value for value in values], dtype or NUMBERS[kind])
         flat = Cells(numbers, valid, cell_offsets)
-    return write_cells(name, flat)
+    return fill_column(Column(), name, flat)
 
 
 def decode(sql: str, cells: list[Any], dtype: str | None = None) -> Any:
