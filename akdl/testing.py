@@ -9,13 +9,14 @@
 TensorFlow is imported inside the functions, for the reason in `akdl.features`.
 """
 
+import io
 import os
-import struct
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union, cast
 
-from akdl.features import FLOAT32, INT64
+import numpy as np
+
 from akdl.rows.example_rows import ExampleRows
-from akdl.rows.examples import records
+from akdl.rows.examples import ExampleEncoder, records
 from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TrainTaskConfig
 from akdl.runner.context import Share, TFContext
 from akdl.runner.output_writer import check_example
@@ -144,21 +145,9 @@ def encode_rows(cells: Mapping[str, Sequence[Any]], types: Mapping[str, str], ex
     """
     if set(cells) != set(types):
         raise ValueError(f"the columns {sorted(cells)} and the types {sorted(types)} have different names")
-    lengths = {name: len(values) for name, values in cells.items()}
-    if len(set(lengths.values())) != 1:
-        raise ValueError(f"expected at least one column, and columns of one length, got {lengths}")
-    examples = [Example() for _ in range(next(iter(lengths.values())))]
-    for column in table_columns(types):
-        column_type = type_of(column)
-        for example, cell in zip(examples, cells[column.name]):
-            if cell is not None:
-                _fill(
-                    example.features.feature[column.name],
-                    list(cell) if column_type.is_array else [cell],
-                    column_type,
-                    exact_doubles,
-                )
-    return [example.SerializeToString() for example in examples]
+    columns = table_columns(types)
+    cells = {column.name: _sent(cells[column.name], type_of(column)) for column in columns}
+    return list(records(io.BytesIO(ExampleEncoder(columns, exact_doubles).frames(encode_columns(cells, columns)))))
 
 
 def batch_task_config(
@@ -255,16 +244,13 @@ def _write_records(path: str, serialized: Sequence[bytes]) -> None:
             writer.write(record)
 
 
-def _fill(feature: Any, values: List[Any], column_type: ColumnType, exact_doubles: bool) -> None:
-    if exact_doubles and column_type.kind is Kind.DOUBLE:
-        feature.bytes_list.value.append(struct.pack(f"<{len(values)}d", *values))
-    elif column_type.feature == INT64:
-        # Newer versions of protobuf reject booleans as integers.
-        feature.int64_list.value.extend(int(value) if isinstance(value, bool) else value for value in values)
-    elif column_type.feature == FLOAT32:
-        feature.float_list.value.extend(values)
-    else:
-        feature.bytes_list.value.extend(value if isinstance(value, bytes) else str(value).encode("utf-8") for value in values)
+def _sent(cells: Sequence[Any], column_type: ColumnType) -> Sequence[Any]:
+    """Accept 0 and 1 as booleans, and booleans as numbers: labels are often comparisons."""
+    if column_type.is_array:
+        return cells
+    if column_type.kind is Kind.BOOLEAN:
+        return [cell if cell is None else bool(cell) for cell in cells]
+    return [int(cell) if isinstance(cell, (bool, np.bool_)) else cell for cell in cells]
 
 
 def _plain(cells: Any) -> List[Any]:

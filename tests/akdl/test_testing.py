@@ -35,7 +35,7 @@ def test_encode_rows_names_differ() -> None:
 
 
 def test_encode_rows_lengths_differ() -> None:
-    with pytest.raises(ValueError, match="one length, got {'x': 1, 'y': 2}"):
+    with pytest.raises(ValueError, match="different numbers of rows: {'x': 1, 'y': 2}"):
         testing.encode_rows({"x": [1], "y": [1, 2]}, {"x": "INT", "y": "INT"})
 
 
