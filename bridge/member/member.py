@@ -24,7 +24,6 @@ from bridge.member.extra_input_delivery import ExtraInputs
 from bridge.member.observer import Observer, ProgressWatch
 from bridge.member.script_process import ScriptProcess, report_end
 from bridge.member.session import Session, Stage, WrittenRows
-from bridge.member.status import MemberStatus
 from bridge.settings import DRAIN, OFF, PAD, REPEAT, UNCOMMITTED, GroupSettings
 
 logger = logging.getLogger(__name__)
@@ -46,7 +45,7 @@ class Member:
         self._session = Session(attempt, settings.queue_bytes, self._process.name)
         self._extra = ExtraInputs(settings, group, index, self._session, self._changed, self._process)
         self._membership = Membership(settings, index, attempt, self._changed, self._state)
-        self._observer = Observer(
+        self.observer = Observer(
             settings, group, index, self._session, self._changed, lambda: self._process.resources, self._process.log
         )
         self._tail = Tail(settings.equal_steps, settings.weight_column)
@@ -61,7 +60,7 @@ class Member:
         self.label = self._process.label
         registry.add(self)
         try:
-            self._process.start(self._session, self._shares, self._wishes, self._observer.note_line)
+            self._process.start(self._session, self._shares, self._wishes, self.observer.note_line)
         except BaseException:
             self.stop()
             raise
@@ -112,7 +111,7 @@ class Member:
             self._process.close()
             self._extra.stop()
             self._membership.leave()
-            self._observer.look(is_over=True)
+            self.observer.look(is_over=True)
             registry.discard(self)
             self._stopped = True
         with self._changed:
@@ -139,13 +138,6 @@ class Member:
     @property
     def report(self) -> Report:
         return self._session.progress.report
-
-    @property
-    def status(self) -> MemberStatus:
-        return self._observer.status
-
-    def look(self) -> None:
-        self._observer.look()
 
     @property
     def unanswered_s(self) -> float:
@@ -201,7 +193,7 @@ class Member:
         with self._changed:
             sizes = self._membership.group().share_sizes if self._index == 0 else []
         report_end(self._process.name, self._session, self._settings, self._decides, sizes)
-        self._observer.log_report(is_last=True)
+        self.observer.log_report(is_last=True)
         self._process.stop(self._settings.stop_timeout_s if self._has_outcome else 0.0)
         if self._has_outcome:
             self._check()  # the process may have written rows after its outcome, which were refused
@@ -289,7 +281,7 @@ class Member:
             raise error
         if is_due:
             self._look_for_progress()
-            self._observer.log_report()
+            self.observer.log_report()
             self._heartbeat_sent = time.monotonic()
             self._alive()
             self._heartbeat_sent = None

@@ -26,7 +26,7 @@ LOOK_S = 0.5
 
 _last: dict[tuple[str, str], MemberStatus] = {}  # of stopped members and of predictors' tasks, by group and label
 _members: dict[Member, weakref.ref[SdkHarness] | None] = {}  # with the Beam worker of each
-_seen: set[str] = set()  # groups that have had a member in this process
+_seen: set[str] = set()  # groups that have had a job or a member in this process
 _jobs: Counter[str] = Counter()  # running jobs of this program, by group
 _lock = threading.Lock()
 _watcher: threading.Thread | None = None
@@ -43,7 +43,7 @@ def add(member: Member) -> None:
 
 
 def discard(member: Member) -> None:
-    note(member.status)
+    note(member.observer.status)
     with _lock:
         _members.pop(member, None)
 
@@ -56,6 +56,7 @@ def note(status: MemberStatus) -> None:
 def begin_groups(groups: Collection[str]) -> None:
     with _lock:
         _jobs.update(groups)
+        _seen.update(groups)
 
 
 def stop_groups(groups: Collection[str]) -> None:
@@ -77,7 +78,7 @@ def forget_groups(groups: Collection[str]) -> None:
 
 
 def statuses(groups: Collection[str]) -> list[MemberStatus]:
-    running = [member.status for member in _snapshot() if member.group in groups]
+    running = [member.observer.status for member in _snapshot() if member.group in groups]
     with _lock:
         ended = [status for (group, _), status in _last.items() if group in groups]
     known = {(status.group, status.label) for status in running}
@@ -101,7 +102,7 @@ def _stop_abandoned() -> None:
     while True:
         time.sleep(LOOK_S)
         for member in _snapshot():
-            member.look()
+            member.observer.look()
             if has_ended(_members.get(member)):
                 logger.warning("%s: stopped, because its Python worker has lost the connection to Flink", member.label)
                 member.stop()

@@ -16,7 +16,6 @@ from bridge.member.registry import begin_groups, forget_groups, stop_groups
 from bridge.schema import Schema
 from bridge.workarounds.pyflink_defects import columns_of, forget_ended_clusters, log_handlers_kept
 from operators.alink.java_times import zone_of
-from operators.errors.exit_warnings import note_run
 from operators.flink.env import shows_process_output
 from operators.flink.slots import Need, check_slots, rest_of
 from operators.progress.display import shown
@@ -33,7 +32,6 @@ _JOB_NAME = "pipeline.name"
 @contextmanager
 def running(op: Operator[Any]) -> Iterator[None]:
     """Surround a job with its progress display and readable errors, and end all of its processes afterwards."""
-    note_run(op._groups)
     with log_handlers_kept():
         try:
             begin_groups(op._groups.keys())

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import atexit
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
 from bridge.host.console import tell
 from bridge.member import registry
 from bridge.workarounds.beam_workers import end_workers
 
 _checks: list[Callable[[], str]] = []
-_linked: dict[str, str] = {}  # group to operator, of jobs inside this program, until a job runs
+_linked: dict[str, str] = {}  # group to operator, of jobs inside this program
 
 
 def warn_at_exit(check: Callable[[], str]) -> None:
@@ -21,11 +21,6 @@ def warn_at_exit(check: Callable[[], str]) -> None:
 
 def note_linked(group: str, operator: str) -> None:
     _linked[group] = operator
-
-
-def note_run(groups: Collection[str]) -> None:
-    for group in groups:
-        _linked.pop(group, None)
 
 
 def exit_warnings() -> list[str]:

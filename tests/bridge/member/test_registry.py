@@ -19,6 +19,10 @@ class Member:
     group, label, unanswered_s, is_stopped = "here", "chief 0", 0.0, False
     report, status = Report(), MemberStatus("here", 0, "chief 0", rows_in=3)
 
+    @property
+    def observer(self) -> Member:
+        return self
+
     def look(self) -> None:
         """Do nothing."""
 
