@@ -109,22 +109,20 @@ class Observer:
         with self._changed, self._lock:
             report = session.progress.report
             return MemberStatus(
+                **clock.entries(),
                 group=self._group,
                 index=self._index,
                 label=self._label,
                 is_worker=self._index < self._settings.num_workers,
                 attempt=session.attempt,
-                phase=clock.phase,
                 failed=session.stage == Stage.FAILED or session.failure is not None,
                 rows_in=session.rows_arrived,
                 rows_read=session.progress.rows_read,
                 rows_out=session.rows_out,
                 step=report.step,
                 metrics=_finite(report.metrics),
-                age_s=round(clock.age_s(), 2),
                 script_waited_s=round(clock.script_waited_s, 2),
                 flink_waited_s=round(clock.flink_waited_s, 2),
-                phase_s={phase: round(seconds, 2) for phase, seconds in clock.phase_s.items()},
                 cpu_s=round(self._used[0], 2),
                 memory_bytes=self._used[1],
                 lines_before=self._printed - len(self._lines),
@@ -172,18 +170,16 @@ class TaskObserver:
         clock.look(now, phase, False, False)
         fed_s = clock.phase_s.get(FEEDING, 0.0)
         status = MemberStatus(
+            **clock.entries(),
             group=self._group,
             index=self._index,
             label=f"task {self._index}",
             attempt=self._attempt,
-            phase=clock.phase,
             rows_in=self._rows,
             rows_read=self._rows,
             rows_out=self._rows,
-            age_s=round(clock.age_s(), 2),
             script_waited_s=round(max(fed_s - self._busy_s, 0.0), 2),
             flink_waited_s=round(self._busy_s, 2),
-            phase_s={each: round(seconds, 2) for each, seconds in clock.phase_s.items()},
         )
         registry.note(status)
         if phase != before or self._file.is_due(now):

@@ -110,8 +110,10 @@ class Clock:
         elif flink_waits:
             self.flink_waited_s += passed
 
-    def age_s(self) -> float:
-        return self._looked - self._began
+    def entries(self) -> dict[str, Any]:
+        """Return the phase and the age, as entries of a `MemberStatus`."""
+        phase_s = {phase: round(seconds, 2) for phase, seconds in self.phase_s.items()}
+        return {"phase": self.phase, "age_s": round(self._looked - self._began, 2), "phase_s": phase_s}
 
 
 class StatusFile:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 from bridge.host.console import say
+from bridge.member.registry import statuses
 from bridge.member.status import ENDED, MemberStatus
 from operators.flink.rest import Rest
 from operators.progress.record import Recorder
 from operators.progress.renderers import Renderer, renderer
 from operators.progress.state import Line, OperatorState, Shown
-from operators.progress.status_sources import HereSource, RestSource, Source
+from operators.progress.status_sources import RestSource
 
 logger = logging.getLogger(__name__)
 
@@ -34,8 +35,8 @@ def shown(
         yield set()
         return
     groups = {group: each.size for group, each in operators.items()}
-    source: Source = HereSource(groups) if rest is None else RestSource(rest, groups)
-    watch = StatusPoller(operators, source, renders, says=says and rest is not None, elsewhere=rest is not None, told=told)
+    read = (lambda is_last: statuses(groups)) if rest is None else RestSource(rest, groups).read
+    watch = StatusPoller(operators, read, renders, says=says and rest is not None, elsewhere=rest is not None, told=told)
     thread = threading.Thread(target=watch.run, name="akdl-shown", daemon=True)
     thread.start()
     failed = True
@@ -51,7 +52,7 @@ class StatusPoller:
     def __init__(
         self,
         operators: Mapping[str, Shown],
-        source: Source,
+        read: Callable[[bool], list[MemberStatus]],
         renders: Renderer | None,
         says: bool,
         elsewhere: bool,
@@ -59,7 +60,7 @@ class StatusPoller:
     ) -> None:
         now = self._began = time.monotonic()
         self._operators = operators
-        self._source = source
+        self._read = read
         self._renders = renders
         self._says = says
         self.states = {group: OperatorState(each, now, elsewhere) for group, each in operators.items()}
@@ -98,7 +99,7 @@ class StatusPoller:
     def look(self, is_last: bool = False) -> None:
         """Read the statuses; a status that cannot be read now may be read later."""
         try:
-            found = self._source.read(is_last)
+            found = self._read(is_last)
         except Exception as error:  # nothing that is shown may fail a job
             logger.debug("cannot tell the progress: %s: %s", type(error).__name__, error)
             found = []

@@ -1,4 +1,4 @@
-"""Sources of the statuses of members: this Python process, or the files that TaskManagers write next to Flink's logs."""
+"""Statuses of members on a cluster, from the files that TaskManagers write next to Flink's logs."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ import logging
 import os
 import time
 import urllib.parse
-from collections.abc import Collection
-from typing import Protocol
 
-from bridge.member.registry import statuses
 from bridge.member.status import ENDED, LAST_SUFFIX, SUFFIX, MemberStatus
 from operators.flink.rest import Rest
 
@@ -19,22 +16,8 @@ _SEARCH_S = 2.0  # from one look for new files to the next, as long as members a
 _SEARCH_LATER_S = 15.0  # and when all are there: a restart makes other ones
 
 
-class Source(Protocol):
-    """Latest statuses of all visible members; no call follows one with `is_last`."""
-
-    def read(self, is_last: bool = False) -> list[MemberStatus]: ...
-
-
-class HereSource:
-    def __init__(self, groups: Collection[str]) -> None:
-        self._groups = groups
-
-    def read(self, is_last: bool = False) -> list[MemberStatus]:
-        return statuses(self._groups)
-
-
 class RestSource:
-    """Members on the TaskManagers of a cluster; `groups` has the number of members of each."""
+    """Members of `groups`, with the number of members of each; no call of `read` follows one with `is_last`."""
 
     def __init__(self, rest: Rest, groups: dict[str, int]) -> None:
         self._rest = rest

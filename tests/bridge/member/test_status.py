@@ -34,7 +34,7 @@ def test_a_clock_adds_up_phases_and_waits() -> None:
     clock.look(17.0, FEEDING, False, False)  # a look that came late
     clock.look(20.0, ENDED, False, False)
     assert clock.phase_s == {STARTING: 2.0, FEEDING: 3.0, TRAINING: 2.0}
-    assert (clock.script_waited_s, clock.flink_waited_s, clock.age_s(), clock.phase) == (2.0, 1.0, 10.0, ENDED)
+    assert (clock.script_waited_s, clock.flink_waited_s, clock.entries()["age_s"], clock.phase) == (2.0, 1.0, 10.0, ENDED)
 
 
 def test_a_file_is_written_each_second(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

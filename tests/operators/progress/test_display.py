@@ -17,7 +17,7 @@ class _Source:
     def __init__(self, *answers: list[MemberStatus] | Exception) -> None:
         self._answers = list(answers)
 
-    def read(self, is_last: bool = False) -> list[MemberStatus]:
+    def __call__(self, is_last: bool) -> list[MemberStatus]:
         answer = self._answers.pop(0)
         if isinstance(answer, Exception):
             raise answer

@@ -6,7 +6,7 @@ from typing import Any
 
 from bridge.member.status import ENDED, MemberStatus
 from operators.flink.rest import Rest
-from operators.progress.status_sources import HereSource, RestSource
+from operators.progress.status_sources import RestSource
 
 
 class _Cluster(Rest):
@@ -58,7 +58,3 @@ def test_the_file_of_the_end_takes_the_place_of_the_other() -> None:
     cluster.files["akdl-a-chief-0-0.ended"] = ended.to_json()
     assert source.read(is_last=True) == [ended]
     assert source.read(is_last=True) == [ended] and cluster.asked.count("/taskmanagers/tm-1/logs/akdl-a-chief-0-0.ended") == 1
-
-
-def test_a_member_elsewhere_is_not_here() -> None:
-    assert HereSource(["no such group"]).read() == []
