@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import getpass
-import importlib.metadata
 import os
 import re
 import shutil
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 
 from akdl.masking import login_of, shown
 from akdl.process import preflight
+from akdl.tf_version import parse_version
 from bridge.exceptions import BridgeError
 from bridge.folders.shadowing import shadowed_packages
 from bridge.group.addresses import own_host
@@ -120,7 +120,7 @@ def python() -> Iterator[Finding]:
     first, last = (".".join(map(str, each)) for each in _PYTHONS)
     remedy = "" if _PYTHONS[0] <= sys.version_info[:2] <= _PYTHONS[1] else f"take Python {first} to {last} for Flink's side"
     yield Finding(WRONG if remedy else OK, "Python", f"{version}, {sys.executable}", remedy)
-    found = {name: _version(name) for name in _PACKAGES}
+    found = {name: preflight.installed(name) for name in _PACKAGES}
     missing = [name for name, version in found.items() if version is None]
     for folder in dict.fromkeys([os.getcwd(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]):
         for package, path in shadowed_packages(folder).items():
@@ -135,7 +135,7 @@ def python() -> Iterator[Finding]:
         )
     flink = found["apache-flink"]
     if flink is not None:
-        fits = _FLINKS[0] <= _release(flink) <= _FLINKS[1]
+        fits = _FLINKS[0] <= parse_version(flink)[:2] <= _FLINKS[1]
         newest = ".".join(map(str, _FLINKS[1]))
         remedy = "" if fits else f"take Flink {_WANTED}: pip install 'apache-flink~={newest}.0'"
         yield Finding(OK if fits else WRONG, "Flink", flink, remedy)
@@ -264,11 +264,11 @@ def cluster(address: str, verify: bool | str = True) -> Iterator[Finding]:
         overview = rest.get("/overview")
         total, free, managers = (int(overview[key]) for key in ("slots-total", "slots-available", "taskmanagers"))
         version = str(overview["flink-version"])
+        fits = _FLINKS[0] <= parse_version(version)[:2] <= _FLINKS[1]
     except (BridgeError, OSError, ValueError, KeyError, TypeError) as error:
         found = f"no Flink answers there: {type(error).__name__}: {error}"
         yield Finding(WRONG, what, found, "start the cluster, or give host and port of its REST endpoint, often 8081")
         return
-    fits = _FLINKS[0] <= _release(version) <= _FLINKS[1]
     yield Finding(OK if fits else WRONG, what, f"Flink {version}", "" if fits else f"take a cluster of Flink {_WANTED}")
     found = f"{free} of {total} slots free, {managers} TaskManagers"
     if not total:
@@ -288,17 +288,6 @@ def _look_into(python_env: str) -> tuple[str, str]:
             interpreter.release()
     except BridgeError as error:
         return WRONG, str(error)
-
-
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
-def _release(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
 
 
 if __name__ == "__main__":
