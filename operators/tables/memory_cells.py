@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import decimal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -254,22 +253,7 @@ def _binaries(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) ->
 def _decimals(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
     if isinstance(cells, pa.Array):
         return (cells.cast(pa.decimal128(38, 0)) if types.is_integer(cells.type) else cells).cast(arrow_type)
-    precision, scale = column_type.arguments
-    exact = decimal.Context(prec=100)
-    step = decimal.Decimal(1).scaleb(-scale)
-    result: list[decimal.Decimal | None] = []
-    for number in cells:
-        if number is None:
-            result.append(None)
-            continue
-        if isinstance(number, bool) or not isinstance(number, (decimal.Decimal, int, np.integer)):
-            raise TypeError(type(number))
-        given = number if isinstance(number, decimal.Decimal) else decimal.Decimal(int(number))
-        scaled = given.quantize(step, context=exact) if given.is_finite() else None
-        if scaled is None or scaled != given or len(scaled.as_tuple().digits) > precision:
-            raise ValueError(number)
-        result.append(scaled)
-    return pa.array(result, arrow_type)
+    return pa.array([int(cell) if isinstance(cell, np.integer) else cell for cell in cells], arrow_type)
 
 
 _CONVERT: dict[Kind, Callable[[ColumnType, pa.DataType, Cells], pa.Array]] = {
