@@ -1,37 +1,34 @@
 """Test a script without Flink: task configs with rows made in the test, and a writer that collects the output.
 
-    task_config = testing.batch_task_config(
-        {"x": [0.5, None], "label": [0, 1]}, {"x": "DOUBLE", "label": "INT"}, work_dir=str(tmp_path), user_params={"n": 2}
-    )
-    my_script.main(task_config)
-    assert task_config.output_writer.rows == [...]
-
-TensorFlow is imported inside the functions, for the reason in `akdl.features`.
+task_config = testing.batch_task_config(
+{"x": [0.5, None], "label": [0, 1]}, {"x": "DOUBLE", "label": "INT"}, work_dir=str(tmp_path), user_params={"n": 2}
+)
+my_script.main(task_config)
+assert task_config.output_writer.rows == [...]
 """
 
 import io
 import os
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union, cast
+import zlib
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Sequence, Union, cast
 
 import numpy as np
 
 from akdl.rows.example_rows import ExampleRows
 from akdl.rows.examples import ExampleEncoder, records
+from akdl.rows.file_rows import FileRows
 from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TrainTaskConfig
 from akdl.runner.context import Share, TFContext
 from akdl.runner.output_writer import check_example
 from akdl.runner.user_params import with_text
-from akdl.wire import Example, Rows, TableColumn
+from akdl.wire import Chunk, EndOfInput, Example, Rows, TableColumn
 from akdl.wire.column_type import ColumnType, Kind, type_of
 from akdl.wire.columns import encode_columns
 
 if TYPE_CHECKING:
-    from akdl.rows.file_rows import FileRows
     from akdl.runner.output_writer import OutputWriter
 
 InputRows = Union[Mapping[str, Sequence[Any]], Sequence[bytes]]
-
-FILE_NAME = "dataset.tfrecords"
 
 
 class CollectingWriter:
@@ -86,44 +83,6 @@ class CollectingWriter:
 
     def close(self) -> None:
         """Do nothing."""
-
-
-class StoredRows:
-    """Replaces the arriving rows of a job by the `count` rows in a complete TFRecord file."""
-
-    is_stream = False
-    is_once = False
-
-    def __init__(self, path: str, count: int, columns: Sequence[TableColumn]) -> None:
-        self._path = path
-        self.count = count
-        self._rows = ExampleRows(columns)
-
-    def file(self) -> str:
-        return self._path
-
-    def length(self) -> int:
-        return self.count
-
-    def length_beforehand(self) -> Optional[int]:
-        return self.count
-
-    def is_empty(self) -> bool:
-        return not self.count
-
-    def first_columns(self) -> Optional[Rows]:
-        return next(self.columns()) if self.count else None
-
-    def segments(self) -> Iterator[str]:
-        yield self._path
-
-    def columns(self) -> Iterator[Rows]:
-        with open(self._path, "rb") as file:
-            for number, record in enumerate(records(file)):
-                self._rows.append(self._rows.read(Example.FromString(record), number))
-        message = Rows()
-        self._rows.take(message)
-        yield message
 
 
 def table_columns(types: Mapping[str, str]) -> List[TableColumn]:
@@ -215,15 +174,13 @@ def task_config(
     attempt: int = 0,
 ) -> Dict[str, Any]:
     serialized = encode_rows(rows, types, exact_doubles) if isinstance(rows, Mapping) else list(rows)
-    path = os.path.join(work_dir, FILE_NAME)
-    _write_records(path, serialized)
     columns = table_columns(types)
-    stored = cast("FileRows", StoredRows(path, len(serialized), columns))
+    arrived = arrived_rows(serialized, columns, work_dir, exact_doubles)
     cluster = {"chief": ["localhost:0"]} if cluster is None else cluster
     all_shares = None if shares is None else lambda: list(shares)
     is_alone = sum(map(len, cluster.values())) == 1
     return {
-        "tf_context": TFContext(stored, columns, exact_doubles, all_shares, is_alone),
+        "tf_context": TFContext(arrived, columns, exact_doubles, all_shares, is_alone),
         "work_dir": work_dir,
         "user_params": with_text(user_params or {}),
         "num_workers": num_workers,
@@ -236,12 +193,17 @@ def task_config(
     }
 
 
-def _write_records(path: str, serialized: Sequence[bytes]) -> None:
-    import tensorflow as tf
-
-    with tf.io.TFRecordWriter(path) as writer:
-        for record in serialized:
-            writer.write(record)
+def arrived_rows(
+    serialized: Iterable[bytes], columns: Sequence[TableColumn], folder: str, exact_doubles: bool = False
+) -> FileRows:
+    """Return the rows of a job that have arrived, with their files in a folder."""
+    rows, message = ExampleRows(columns), Rows()
+    for number, record in enumerate(serialized):
+        rows.append(rows.read(Example.FromString(record), number))
+    rows.take(message)
+    chunk = Chunk(rows=message.rows, columns=message.SerializeToString())
+    end = Chunk(end=EndOfInput(rows=message.rows, checksum=zlib.crc32(chunk.columns)))
+    return FileRows(folder, [chunk, end] if message.rows else [end], columns, exact_doubles)
 
 
 def _sent(cells: Sequence[Any], column_type: ColumnType) -> Sequence[Any]:

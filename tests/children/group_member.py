@@ -14,17 +14,20 @@ import sys
 
 def run(script: str, task_file: str, output_file: str) -> None:
     gc.set_threshold(50_000, 20, 20)  # see akdl.entry
+    from akdl.rows.examples import records
     from akdl.runner.config import BatchTaskConfig
     from akdl.runner.context import Share, TFContext
-    from akdl.testing import CollectingWriter, StoredRows, table_columns
+    from akdl.testing import CollectingWriter, arrived_rows, table_columns
 
     with open(task_file, encoding="utf-8") as file:
         task = json.load(file)
     os.environ["TF_CONFIG"] = json.dumps(task["tf_config"])
     shares, columns = [Share(*share) for share in task["shares"]], table_columns(task["types"])
+    with open(task["own"][0], "rb") as file:
+        rows = arrived_rows(records(file), columns, task["work_dir"])
     task_config = BatchTaskConfig(
         output_writer=CollectingWriter(),  # type: ignore[arg-type]
-        tf_context=TFContext(StoredRows(*task["own"], columns), columns, shares=lambda: shares),  # type: ignore[arg-type]
+        tf_context=TFContext(rows, columns, shares=lambda: shares),
         num_workers=task["num_workers"],
         cluster=task["tf_config"]["cluster"],
         task_type=task["tf_config"]["task"]["type"],

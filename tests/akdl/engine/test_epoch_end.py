@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from akdl import testing
-from akdl.testing import StoredRows
+from akdl.rows.file_rows import FileRows
 
 pytestmark = [
     pytest.mark.tf,
@@ -89,8 +89,8 @@ def test_the_weights_are_those_of_keras(
     compiling = {key: value for key, value in options.items() if key == "steps_per_execution"}
     if arriving:
         waited: list[bool] = []
-        monkeypatch.setattr(StoredRows, "length_beforehand", lambda self: self.count if waited else None)
-        monkeypatch.setattr(StoredRows, "length", lambda self: waited.append(True) or self.count)
+        monkeypatch.setattr(FileRows, "length_beforehand", lambda self: self.count if waited else None)
+        monkeypatch.setattr(FileRows, "length", lambda self: waited.append(True) or self.count)
     task = {"checkpoint_dir": str(tmp_path / "checkpoints")} if "checkpoint_dir" in options else {}
     task_config = testing.train_task_config({"x": X, "y": 2 * X}, TYPES, str(tmp_path), **task)
     given = {

@@ -11,12 +11,12 @@ from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TaskConfig, Tr
 def configs(tmp_path: pathlib.Path) -> tuple[str, list[TaskConfig]]:
     """One of each class, on two rows."""
     columns = testing.table_columns({"n": "BIGINT"})
-    path = str(tmp_path / "rows")
+    rows = testing.arrived_rows(testing.encode_rows({"n": [1, 2]}, {"n": "BIGINT"}), columns, str(tmp_path))
     common = {
-        "tf_context": testing.TFContext(testing.StoredRows(path, 2, columns), columns),
+        "tf_context": testing.TFContext(rows, columns),
         "num_workers": 1, "cluster": {}, "task_type": "chief", "task_index": 0, "work_dir": "w", "user_params": {"n": 1},
     }  # fmt: skip
-    return path, [
+    return str(tmp_path / "dataset.tfrecords"), [
         BatchTaskConfig(output_writer="writer", **common),
         TrainTaskConfig(saved_model_dir="model", latest_ckpt_dir="ckpt", **common),
         StreamTaskConfig(output_writer="writer", **common),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from akdl import testing
+from akdl.rows.file_rows import FileRows
 from akdl.storage.model_archive import find_saved_model
 from tests.akdl.models.tf.dnn.dnn_rows import PARAMS, TEXT_PARAMS, accuracy, made_rows
 
@@ -33,7 +34,7 @@ def test_dnn_train_learns_and_exports(tmp_path: Path, label_type: str, exact_dou
     for key in ("predict", "serving_default"):
         assert accuracy(tf, model, made_rows(300)[0], key) > 0.9
     assert tf.executing_eagerly()
-    assert {path.name for path in tmp_path.iterdir()} == {"dataset.tfrecords", "model_dir", "savedmodel"}
+    assert {path.name for path in tmp_path.iterdir()} == {"dataset.columns", "model_dir", "savedmodel"}
 
 
 def test_it_does_not_wait_for_the_last_row_before_it_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,10 +42,10 @@ def test_it_does_not_wait_for_the_last_row_before_it_trains(tmp_path: Path, monk
 
     task_config = testing.train_task_config(*made_rows(), str(tmp_path), PARAMS)
 
-    def wait(rows: testing.StoredRows) -> int:
+    def wait(rows: FileRows) -> int:
         raise AssertionError("the last row is waited for")
 
-    monkeypatch.setattr(testing.StoredRows, "length", wait)
-    monkeypatch.setattr(testing.StoredRows, "file", wait)
+    monkeypatch.setattr(FileRows, "length", wait)
+    monkeypatch.setattr(FileRows, "file", wait)
     dnn_train.main(task_config)
     assert task_config.saved_model_dir and any(Path(task_config.saved_model_dir).iterdir())
