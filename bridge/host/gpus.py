@@ -72,15 +72,6 @@ class Lease:
         while self._held:
             os.close(self._held.pop())  # not LOCK_UN, which would end the lease of the child too
 
-    def __enter__(self) -> Lease:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.release()
-
-    def __repr__(self) -> str:
-        return f"<Lease of {self.visible or 'no GPU'}{'' if self._held or not self.fds else ', released here'}>"
-
 
 def lease(count: int | None, inventory: Sequence[str], wait_s: float = 0.0, folder: str | None = None) -> Lease:
     """Lease free GPUs; ConfigurationError if there are too few.
