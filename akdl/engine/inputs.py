@@ -145,9 +145,8 @@ def get_feature_placeholders(
     # Eager execution has no placeholders; with a graph of their own a TF2 script can stay eager.
     graph = tf.Graph() if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
     with graph.as_default():
-        return {
-            name: tf.compat.v1.placeholder(dtypes[name], shape, name=_operation_name(name)) for name, shape in shapes.items()
-        }
+        operations = {name: re.sub(r"^[^A-Za-z0-9.]", "x", re.sub(r"[^A-Za-z0-9_.\-/]", "_", name)) for name in shapes}
+        return {name: tf.compat.v1.placeholder(dtypes[name], shapes[name], name=operations[name]) for name in shapes}
 
 
 def get_dataset(
@@ -203,28 +202,6 @@ def get_dataset(
     if post_process_dataset is None:
         dataset = dataset.map(parse, num_parallel_calls=num_parallel_calls)
     return unsharded(dataset if prefetch_buffer_size is None else dataset.prefetch(prefetch_buffer_size))
-
-
-def get_dataset_of_columns(
-    batches_fn: Callable[..., Any],
-    columns_parser: ColumnsParser,
-    batch_size: int,
-    num_epochs: Optional[int],
-    num_parallel_calls: int = 8,
-    shuffle_factor: int = 10,
-    prefetch_buffer_size: Optional[int] = None,
-    seed: Optional[int] = None,
-) -> Any:
-    """Return the dataset of `get_dataset`, from rows that need no parsing.
-
-    Args:
-        batches_fn: As `tf_context.batches`.
-        columns_parser: Function from its batches to (features, label).
-        batch_size: See `get_dataset`, as for the other arguments.
-    """
-    dataset = batches_fn(batch_size, shuffle_rows=batch_size * shuffle_factor, num_epochs=num_epochs, seed=seed)
-    dataset = dataset.map(columns_parser, num_parallel_calls=num_parallel_calls)
-    return dataset if prefetch_buffer_size is None else dataset.prefetch(prefetch_buffer_size)
 
 
 def get_dataset_fn(**dataset_args: Any) -> Callable[[], Any]:
@@ -311,7 +288,3 @@ def _in_example(spec: Any) -> Any:
     if spec.dtype in _IN_EXAMPLES:
         return spec
     return spec._replace(dtype=tf.float32 if spec.dtype.is_floating else tf.int64)
-
-
-def _operation_name(name: str) -> str:
-    return re.sub(r"^[^A-Za-z0-9.]", "x", re.sub(r"[^A-Za-z0-9_.\-/]", "_", name))

@@ -35,7 +35,6 @@ from akdl.engine.inputs import (
     get_columns_parser,
     get_dataset,
     get_dataset_fn,
-    get_dataset_of_columns,
     get_feature_placeholders,
     parse_feature_specs,
 )
@@ -54,7 +53,6 @@ InputFn = Callable[..., Any]
 logger = logging.getLogger(__name__)
 
 _DATASET_KEYS = set(inspect.signature(get_dataset).parameters) - {"ignored"}
-_COLUMNS_DATASET_KEYS = _DATASET_KEYS & set(inspect.signature(get_dataset_of_columns).parameters)
 _RUN_CONFIG_KEYS = set(inspect.signature(generate_run_config).parameters) - {"ignored"}
 _OWN_KEYS = {"valid_raw_dataset_fn", "early_stopping_patience_steps", "steps_per_epoch", "max_steps", "hooks"}
 _OWN_KEYS |= best_checkpoints.KEYS | keras_fit.KEYS
@@ -275,9 +273,19 @@ def _input_fns(input_config: Config, train_config: Config, task_config: TaskConf
         parser, columns = _columns_parsing(input_config, of_rows["feature_specs"], arguments.get("weight_col"), context)
         if parser is not None:
             batches_fn = functools.partial(context.batches, columns=columns)
-            given = {key: value for key, value in arguments.items() if key in _COLUMNS_DATASET_KEYS}
-            return functools.partial(get_dataset_of_columns, batches_fn, parser, **given), valid_fn
+            return functools.partial(_dataset_of_columns, batches_fn, parser, **arguments), valid_fn
     return input_fn, valid_fn
+
+
+def _dataset_of_columns(
+    batches_fn: InputFn, parser: ColumnsParser, batch_size: int, num_epochs: Optional[int], **arguments: Any
+) -> Any:
+    """Return the dataset of `get_dataset`, from rows that need no parsing."""
+    shuffle_rows = batch_size * arguments.get("shuffle_factor", 10)
+    dataset = batches_fn(batch_size, shuffle_rows=shuffle_rows, num_epochs=num_epochs, seed=arguments.get("seed"))
+    dataset = dataset.map(parser, num_parallel_calls=arguments.get("num_parallel_calls", 8))
+    prefetched = arguments.get("prefetch_buffer_size")
+    return dataset if prefetched is None else dataset.prefetch(prefetched)
 
 
 def _row_parsing(input_config: Config, context: TFContext) -> Dict[str, Any]:
