@@ -38,20 +38,11 @@ class Kind(enum.Enum):
 
 
 class Meaning(NamedTuple):
-    """Meaning of a kind.
-
-    Args:
-        feature: Kind of feature, unless doubles are kept exact.
-        names: Names of the kind in Flink and Alink, each with its default arguments.
-        unit: numpy's unit of a point in time, "" for other kinds.
-        largest_precision: Largest number of digits of fractional seconds.
-    """
-
-    feature: str
+    feature: str  # unless doubles are kept exact
     sent: "ValueType"  # as text: protobuf's enum is not a class in Python 3.7
-    names: Mapping[str, Arguments]
-    unit: str = ""
-    largest_precision: int = 0
+    names: Mapping[str, Arguments]  # in Flink and Alink, with default arguments
+    unit: str = ""  # of a point in time, numpy's
+    largest_precision: int = 0  # digits of fractional seconds
     with_length: str = ""
     fixed: str = ""
 
@@ -110,21 +101,14 @@ INTEGERS: FrozenSet[Kind] = frozenset(
 
 @dataclass(frozen=True)
 class ColumnType:
-    """Type of a column that can be sent to a script and back.
+    """Type of a column that can be sent to a script and back."""
 
-    Args:
-        kind: Type of the cell, or of each element of an ARRAY.
-        arguments: (precision, scale), (precision,) or (length,) in parentheses; may be empty.
-        name: Flink's name where it differs from the kind's: CHAR, VARCHAR, BINARY, VARBINARY.
-        element_nullable: Whether Flink allows null elements in the ARRAY; akdl rejects them.
-    """
-
-    kind: Kind
-    arguments: Arguments = ()
-    name: str = ""
+    kind: Kind  # of the cell, or of each element of an ARRAY
+    arguments: Arguments = ()  # (precision, scale), (precision,) or (length,)
+    name: str = ""  # Flink's, where it differs from the kind's: CHAR, VARCHAR, BINARY, VARBINARY
     is_array: bool = False
     nullable: bool = True
-    element_nullable: bool = True
+    element_nullable: bool = True  # for Flink; akdl refuses null elements
 
     @property
     def feature(self) -> str:

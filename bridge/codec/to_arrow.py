@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from akdl.wire import BOOL, BYTES, FLOAT32, FLOAT64, Rows
 from akdl.wire import Column as ColumnMessage
 from akdl.wire.cells import packed_bits
-from akdl.wire.column_type import ColumnType, Kind
+from akdl.wire.column_type import INTEGERS, POINTS_IN_TIME, ColumnType, Kind
 from akdl.wire.exchange_pb2 import ValueType
 from bridge.codec.decimals import from_text
 from bridge.codec.ipc import arrow_schema
@@ -180,19 +180,13 @@ def _decimals(values: Values, column_type: ColumnType, arrow_type: pa.DataType) 
 
 _CONVERT: dict[Kind, Callable[[Values, ColumnType, pa.DataType], pa.Array]] = {
     Kind.BOOLEAN: _booleans,
-    Kind.TINYINT: _integers,
-    Kind.SMALLINT: _integers,
-    Kind.INT: _integers,
-    Kind.BIGINT: _integers,
+    **dict.fromkeys(INTEGERS, _integers),
     Kind.FLOAT: _floats,
     Kind.DOUBLE: lambda values, _, arrow_type: values.array(arrow_type, values.numbers.astype("<f8", copy=False)),
     Kind.STRING: _strings,
     Kind.BYTES: _binaries,
     Kind.DECIMAL: _decimals,
-    Kind.DATE: points_in_time,
-    Kind.TIME: points_in_time,
-    Kind.TIMESTAMP: points_in_time,
-    Kind.TIMESTAMP_LTZ: points_in_time,
+    **dict.fromkeys(POINTS_IN_TIME, points_in_time),
 }
 
 
