@@ -31,10 +31,8 @@ def main(arguments: Optional[List[str]] = None) -> int:
     except KeyboardInterrupt:
         say(f"{options.task}: interrupted", sys.stderr)
         return INTERRUPTED
-    except Exception as error:
+    except ValueError as error:
         logging.getLogger(__name__).debug("", exc_info=True)
-        if not isinstance(error, ValueError):
-            raise
         say(f"{options.task}: {error}", sys.stderr)
         return FAILED
     return 0

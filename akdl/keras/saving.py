@@ -34,11 +34,7 @@ def try_export(model: Any, features: Any, trained: Any) -> None:
 
 
 def save_model(model: Any, path: str, group: Group, features: Any = None) -> Optional[str]:
-    """Write a SavedModel, whole or not at all, and return its path, on the chief; all workers have to call this.
-
-    Args:
-        features: Features of the model; None for a model that contains its inputs.
-    """
+    """Write a SavedModel, whole or not at all, and return its path, on the chief; all workers have to call this."""
     parent = os.path.dirname(os.path.abspath(path))
     if group.is_chief:
         os.makedirs(parent, exist_ok=True)

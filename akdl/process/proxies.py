@@ -1,7 +1,8 @@
 """Hosts that are reached without a proxy. TensorFlow's servers and most HTTP clients read these variables."""
 
+import itertools
 import json
-from typing import Dict, List, MutableMapping
+from typing import MutableMapping
 
 # Programs read the first of these that is set. gRPC reads only the lower case, Python prefers it, Java reads neither.
 _READ = {
@@ -13,7 +14,8 @@ _LOOPBACK = ["localhost", "127.0.0.1", "::1"]
 
 
 def bypass_proxies(environment: MutableMapping[str, str], tf_config: str) -> None:
-    hosts = [*_LOOPBACK, *_hosts(tf_config)]
+    addresses = itertools.chain.from_iterable(json.loads(tf_config)["cluster"].values())
+    hosts = [*_LOOPBACK, *(address.rpartition(":")[0].strip("[]") for address in addresses)]
     values = {}
     for name, read in _READ.items():
         value = next((environment[each] for each in read if each in environment), "")
@@ -23,8 +25,3 @@ def bypass_proxies(environment: MutableMapping[str, str], tf_config: str) -> Non
         else:
             values[name] = ",".join(dict.fromkeys([*known, *hosts]))
     environment.update(values)
-
-
-def _hosts(tf_config: str) -> List[str]:
-    cluster: Dict[str, List[str]] = json.loads(tf_config)["cluster"]
-    return [address.rpartition(":")[0].strip("[]") for addresses in cluster.values() for address in addresses]

@@ -1,31 +1,30 @@
 """Limits on external data that is read into memory or written to disk. Environment variables raise them."""
 
 import os
-from typing import IO
+from typing import IO, NamedTuple
 
 
 class LimitError(ValueError):
     """More bytes than a limit allows; the message names the variable that raises it."""
 
 
-class Limit:
-    def __init__(self, variable: str, default: int, unit: str) -> None:
-        self._variable = variable
-        self._default = default
-        self._unit = unit
+class Limit(NamedTuple):
+    variable: str
+    default: int
+    unit: str
 
     def most(self) -> int:
-        text = os.environ.get(self._variable, str(self._default))
+        text = os.environ.get(self.variable, str(self.default))
         try:
-            return int(float(text) * {"MB": 1 << 20, "GB": 1 << 30}[self._unit])
+            return int(float(text) * {"MB": 1 << 20, "GB": 1 << 30}[self.unit])
         except (ValueError, OverflowError):
-            raise LimitError(f"{self._variable}: expected a number of {self._unit}, got {text[:40]!r}") from None
+            raise LimitError(f"{self.variable}: expected a number of {self.unit}, got {text[:40]!r}") from None
 
     def check(self, count: int) -> None:
         most = self.most()
         if count > most:
             raise LimitError(
-                f"it has more than {most} bytes; if you trust it, set {self._variable} to a higher number of {self._unit}"
+                f"it has more than {most} bytes; if you trust it, set {self.variable} to a higher number of {self.unit}"
             )
 
     def read(self, file: IO[bytes]) -> bytes:

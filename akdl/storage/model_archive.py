@@ -94,7 +94,8 @@ def pack(
             spools.append(stack.enter_context(tempfile.TemporaryFile(prefix="akdl-model-")))
             write_zip(checkpoint, spools[1], None)
             names.append(os.path.abspath(checkpoint) + ".zip")
-            head = json.dumps([_summary(name, spool.tell()) for name, spool in zip(names, spools)])
+            sizes = [(name, spool.tell(), -(-spool.tell() // CHUNK_BYTES)) for name, spool in zip(names, spools)]
+            head = json.dumps([{"name": n, "size": s, "chunk_size": CHUNK_BYTES, "chunks": c} for n, s, c in sizes])
         yield 0, head
         number = 0
         for spool in spools:
@@ -102,10 +103,6 @@ def pack(
             for chunk in iter(functools.partial(spool.read, CHUNK_BYTES), b""):
                 number += 1
                 yield number, base64.b64encode(chunk).decode("ascii")
-
-
-def _summary(name: str, size: int) -> Dict[str, Any]:
-    return {"name": name, "size": size, "chunk_size": CHUNK_BYTES, "chunks": -(-size // CHUNK_BYTES)}
 
 
 def unpack(rows: Iterable[Tuple[int, str]], target: str) -> str:

@@ -76,17 +76,11 @@ class PluginDownloader:
         """Return an empty list."""
         return []
 
-    def downloadPlugin(self, pluginName: str, pluginVersion: str | None = None) -> None:
+    def downloadAll(self, pluginName: str | None = None, pluginVersion: str | None = None) -> None:
         """Log a warning."""
-        logger.warning("downloadPlugin(%r): %s", pluginName, _NO_PLUGINS)
+        logger.warning("the downloader of plugins downloads nothing: %s", _NO_PLUGINS)
 
-    def downloadAll(self) -> None:
-        """Log a warning."""
-        logger.warning("downloadAll: %s", _NO_PLUGINS)
-
-    def upgrade(self) -> None:
-        """Log a warning."""
-        logger.warning("upgrade: %s", _NO_PLUGINS)
+    downloadPlugin = upgrade = downloadAll
 
 
 def note_flink_home(function: str, flink_home: Any) -> None:
