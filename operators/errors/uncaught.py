@@ -17,7 +17,7 @@ from bridge.host.console import print_line
 
 LINES = 14  # 15 with the last line of the progress display above them
 _CALLS = 2
-_BEAM_THREADS = ("read_state", "read_grpc_client_inputs")  # they raise when the JVM closes their channels
+_BEAM_THREADS = ("read_state", "read_grpc_client_inputs")  # they raise when the JVM closes their channels: a local job ends
 _PACKAGES = ("akdl", "bridge", "operators")
 
 

@@ -8,7 +8,6 @@ import logging
 import os
 import socket
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -110,7 +109,6 @@ def useLocalEnv(parallelism: int, flinkHome: str | dict[str, Any] | None = None,
         logger.warning("useLocalEnv: this program was submitted to Flink, so its jobs run there and not inside it")
         where = f"where Flink started this program, parallelism {parallelism}"
         return _use(lambda mode: _submitted(parallelism, mode, flink_config), debug_mode, where)
-    _quiet_end_of_jobs()
     where = f"mini cluster in this program, parallelism {parallelism}"
     return _use(lambda mode: _local(parallelism, {**_DEFAULTS, **mode, **flink_config}), debug_mode, where)
 
@@ -349,15 +347,3 @@ def _with_table_env(env: StreamExecutionEnvironment, parallelism: int | None, co
     close_servers(table_env)
     ship_own_packages(table_env)  # for functions of the user's own that use them, in jobs without an operator of ours
     return env, table_env
-
-
-def _quiet_end_of_jobs() -> None:
-    # When a local job ends, the JVM hangs up on a reader thread of Beam, which is harmless.
-    show = threading.excepthook
-
-    def hook(arguments: threading.ExceptHookArgs) -> None:
-        if "Multiplexer hanging up" not in str(arguments.exc_value):
-            show(arguments)
-
-    if getattr(show, "__module__", "") != __name__:
-        threading.excepthook = hook
