@@ -25,19 +25,11 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 import tensorflow as tf
 
-from akdl.engine import best_checkpoints, keras_fit
+from akdl.engine import best_checkpoints, inputs, keras_fit
 from akdl.engine.common_steps import CommonSteps, count_rows
 from akdl.engine.estimator_group import is_group, train_in_group, train_spec
 from akdl.engine.estimator_watch import EstimatorWatch
 from akdl.engine.export import improves, served_by_default
-from akdl.engine.inputs import (
-    ColumnsParser,
-    get_columns_parser,
-    get_dataset,
-    get_dataset_fn,
-    get_feature_placeholders,
-    parse_feature_specs,
-)
 from akdl.engine.keras_fit import Plan, fit, steps_per_execution
 from akdl.engine.run_config import generate_run_config
 from akdl.engine.strategy import is_parameter_server_strategy, require_keras_for
@@ -52,7 +44,7 @@ InputFn = Callable[..., Any]
 
 logger = logging.getLogger(__name__)
 
-_DATASET_KEYS = set(inspect.signature(get_dataset).parameters) - {"ignored"}
+_DATASET_KEYS = set(inspect.signature(inputs.get_dataset).parameters) - {"ignored"}
 _RUN_CONFIG_KEYS = set(inspect.signature(generate_run_config).parameters) - {"ignored"}
 _OWN_KEYS = {"valid_raw_dataset_fn", "early_stopping_patience_steps", "steps_per_epoch", "max_steps", "hooks"}
 _OWN_KEYS |= best_checkpoints.KEYS | keras_fit.KEYS
@@ -264,10 +256,10 @@ def _input_fns(input_config: Config, train_config: Config, task_config: TaskConf
     raw, valid_raw = arguments.pop("raw_dataset_fn", None), train_config.get("valid_raw_dataset_fn")
     # The first epoch reads rows while they arrive, later epochs read the file that holds them by then.
     of_rows = {**arguments, **_row_parsing(input_config, context)}
-    input_fn = get_dataset_fn(**of_rows, raw_dataset_fn=raw or context.flink_stream_dataset)
+    input_fn = inputs.get_dataset_fn(**of_rows, raw_dataset_fn=raw or context.flink_stream_dataset)
     valid_fn = None
     if valid_raw is not None:
-        valid_fn = get_dataset_fn(**dict(of_rows, raw_dataset_fn=valid_raw, num_epochs=1, shuffle_factor=0))
+        valid_fn = inputs.get_dataset_fn(**dict(of_rows, raw_dataset_fn=valid_raw, num_epochs=1, shuffle_factor=0))
     takes_rows = (input_config.get("example_parser"), arguments.get("example_parser"), arguments.get("post_process_dataset"))
     if raw is None and all(one is None for one in takes_rows):  # columns make batches without parsing any row
         parser, columns = _columns_parsing(input_config, of_rows["feature_specs"], arguments.get("weight_col"), context)
@@ -278,7 +270,7 @@ def _input_fns(input_config: Config, train_config: Config, task_config: TaskConf
 
 
 def _dataset_of_columns(
-    batches_fn: InputFn, parser: ColumnsParser, batch_size: int, num_epochs: Optional[int], **arguments: Any
+    batches_fn: InputFn, parser: inputs.ColumnsParser, batch_size: int, num_epochs: Optional[int], **arguments: Any
 ) -> Any:
     """Return the dataset of `get_dataset`, from rows that need no parsing."""
     shuffle_rows = batch_size * arguments.get("shuffle_factor", 10)
@@ -297,20 +289,20 @@ def _row_parsing(input_config: Config, context: TFContext) -> Dict[str, Any]:
         parser = input_config["columns_parser"]
         parsing["example_parser"] = lambda rows: parser(parse_examples(rows, columns, context.exact_doubles))
     elif "example_config" in input_config:
-        parsing["feature_specs"] = parse_feature_specs(input_config["example_config"])
+        parsing["feature_specs"] = inputs.parse_feature_specs(input_config["example_config"])
     return parsing
 
 
 def _columns_parsing(
     input_config: Config, specs: Optional[Mapping[str, object]], weight_col: Optional[str], context: TFContext
-) -> Tuple[Optional[ColumnsParser], List[str]]:
+) -> Tuple[Optional[inputs.ColumnsParser], List[str]]:
     """Return the function from columns to (features, label), and their names; None if rows have to be parsed."""
     if input_config.get("columns_parser") is not None:
         return input_config["columns_parser"], list(input_config["columns"])
     label = input_config.get("label_col")
     if specs is None or label is None:
         return None, []
-    return get_columns_parser(specs, label, weight_col, context.columns, context.exact_doubles), list(specs)
+    return inputs.get_columns_parser(specs, label, weight_col, context.columns, context.exact_doubles), list(specs)
 
 
 def _required(train_config: Config, key: str) -> Any:
@@ -378,7 +370,7 @@ def _serving_fn(module: Any, export_config: Config) -> Callable[[], Any]:
     if "placeholders_config" not in export_config:
         raise ValueError(f"export_config needs the key 'placeholders_config', got {', '.join(export_config) or 'no keys'}")
     batch_dim = bool(export_config.get("export_batch_dim", False))
-    placeholders = get_feature_placeholders(export_config["placeholders_config"], batch_dim)
+    placeholders = inputs.get_feature_placeholders(export_config["placeholders_config"], batch_dim)
     serving_fn: Callable[[], Any] = module.export.build_raw_serving_input_receiver_fn(placeholders)
     return serving_fn
 

@@ -14,17 +14,7 @@ from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional
 
 import tensorflow as tf
 
-from akdl.engine.estimator_group import (
-    RequireBatches,
-    TrainingFailed,
-    is_chief,
-    is_group,
-    last_step,
-    require_number,
-    require_steps,
-    train_in_group,
-    train_spec,
-)
+from akdl.engine import estimator_group
 from akdl.engine.estimator_watch import EstimatorWatch
 from akdl.engine.export import served_by_default
 from akdl.engine.run_config import generate_run_config, in_step_workers
@@ -103,7 +93,7 @@ def train(
     )
     watch = EstimatorWatch(estimator, task_config, {})
     config, model_dir = estimator.config, estimator.model_dir
-    distributed, chief = is_group(config), is_chief(config)
+    distributed, chief = estimator_group.is_group(config), estimator_group.is_chief(config)
     export_dir = export_dir or os.path.join(model_dir, "export")
     inputs = [functions.input_fn(name, distributed, own_rows) for name in ("train_input_fn", "eval_input_fn")]
     serving = Serving({}, False)
@@ -113,32 +103,32 @@ def train(
         try_evaluation(functions, inputs[1], config)
     hooks = [GraphChecks(functions.file, serving.variables), *saving_hooks(config, chief, workers > 0), *watch.hooks]
     max_steps = _max_steps(settings["train_max_steps"], config, workers, report)
-    spec = train_spec(inputs[0], max_steps, hooks, watch.listeners)
+    spec = estimator_group.train_spec(inputs[0], max_steps, hooks, watch.listeners)
     eval_spec = module_of_estimators.EvalSpec(
         inputs[1],
         settings["eval_steps"],
-        hooks=[RequireBatches()],
+        hooks=[estimator_group.RequireBatches()],
         start_delay_secs=settings["eval_start_delay_secs"],
         throttle_secs=settings["eval_throttle_secs"],
     )
     evaluations = _Evaluations(estimator, eval_spec, report)
-    before = last_step(estimator) if chief else 0
+    before = estimator_group.last_step(estimator) if chief else 0
     try:
         if distributed:
-            train_in_group(estimator, spec, eval_spec)
+            estimator_group.train_in_group(estimator, spec, eval_spec)
         else:
             listeners = [*watch.listeners, evaluations]
             estimator.train(spec.input_fn, spec.hooks, max_steps=spec.max_steps, saving_listeners=listeners)
     except tf.compat.v1.train.NanLossDuringTrainingError as error:
         kept = estimator.latest_checkpoint()
-        raise TrainingFailed(
+        raise estimator_group.TrainingFailed(
             f"the loss became NaN, so nothing was exported. The last checkpoint is {kept}; it may contain NaN too. Train from "
             "an earlier checkpoint or from the start, for example with a smaller learning rate"
         ) from error
     if not chief:
         return None
     watch.end()
-    require_steps(estimator, before, spec.max_steps)
+    estimator_group.require_steps(estimator, before, spec.max_steps)
     served = served_by_default(estimator) if serving.predict_is_default else estimator
     return _finish(served, functions, evaluations, export_dir, report)
 
@@ -162,10 +152,10 @@ def _finish(estimator: Any, functions: Functions, evaluations: "_Evaluations", e
     try:
         metrics = evaluations.of_last_checkpoint()
         exported = os.fsdecode(estimator.export_saved_model(export_dir, functions.receive))
-    except TrainingFailed:
+    except estimator_group.TrainingFailed:
         raise
     except Exception as error:
-        raise TrainingFailed(
+        raise estimator_group.TrainingFailed(
             f"the model is trained, but it cannot be evaluated or exported: {type(error).__name__}: {error}. Its checkpoint is "
             f"{checkpoint}: fix the cause and run again with this model dir, which exports without further steps"
         ) from error
@@ -215,5 +205,5 @@ class _Evaluations(tf.compat.v1.train.CheckpointSaverListener):  # type: ignore[
             self._evaluated = checkpoint
             values = "  ".join(f"{name} {value:.6g}" for name, value in sorted(self._metrics.items()) if name != "global_step")
             self._report(f"evaluation at step {self._metrics['global_step']}  {values}")
-            require_number(self._metrics)
+            estimator_group.require_number(self._metrics)
         return self._metrics

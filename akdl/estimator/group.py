@@ -7,15 +7,7 @@ from typing import Any, Dict, Optional
 
 import tensorflow as tf
 
-from akdl.engine.estimator_group import (
-    RequireBatches,
-    is_chief,
-    is_group,
-    last_step,
-    require_number,
-    require_steps,
-    train_in_group,
-)
+from akdl.engine import estimator_group
 from akdl.tf_version import require_estimator
 
 _estimator = require_estimator("train_and_evaluate")
@@ -35,23 +27,23 @@ def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any) -> Optio
     Returns:
         The last evaluation; None in other roles than the chief. In a parameter server, this call does not return.
     """
-    distributed, chief = is_group(estimator.config), is_chief(estimator.config)
+    distributed, chief = estimator_group.is_group(estimator.config), estimator_group.is_chief(estimator.config)
     folders = ExportFolders(estimator)
     eval_spec = eval_spec._replace(
-        hooks=(*eval_spec.hooks, RequireBatches()),
+        hooks=(*eval_spec.hooks, estimator_group.RequireBatches()),
         exporters=[_CheckedExporter(exporter, folders if distributed else None) for exporter in eval_spec.exporters],
     )
-    before = last_step(estimator) if chief else 0
+    before = estimator_group.last_step(estimator) if chief else 0
     if not distributed:
         metrics: Optional[Dict[str, Any]] = _estimator.train_and_evaluate(estimator, train_spec, eval_spec)[0]
-        require_steps(estimator, before, train_spec.max_steps)
+        estimator_group.require_steps(estimator, before, train_spec.max_steps)
         return _finish(estimator, eval_spec) if metrics is None else metrics
     if chief:
         folders.release()
-    train_in_group(estimator, train_spec, eval_spec)
+    estimator_group.train_in_group(estimator, train_spec, eval_spec)
     if not chief:
         return None
-    require_steps(estimator, before, train_spec.max_steps)
+    estimator_group.require_steps(estimator, before, train_spec.max_steps)
     if not folders.claim():
         eval_spec = eval_spec._replace(name=f"{eval_spec.name}_chief" if eval_spec.name else "chief")
     return _finish(estimator, eval_spec)
@@ -112,7 +104,7 @@ class _CheckedExporter(_estimator.Exporter):  # type: ignore[misc, name-defined]
     def export(
         self, estimator: Any, export_path: str, checkpoint_path: str, eval_result: Any, is_the_final_export: bool
     ) -> Any:
-        require_number(eval_result)
+        estimator_group.require_number(eval_result)
         if self._folders is not None and not self._folders.claim():
             logger.info("%s: another process of the group exports", self.name)
             return None
