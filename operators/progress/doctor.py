@@ -37,7 +37,6 @@ _ENVIRONMENTS = {"TF115_PYTHON_ENV_PATH": "TensorFlow 1 operators", "TF231_PYTHO
 _FLINK_FOLDERS = ("blobStore-", "flink-dist-cache-", "flink-io-", "flink-web-", "tm_", "python-dist-", "minicluster_")
 _GRPCIO = re.compile(r"\bgrpcio ([\d.]+)")
 _CONNECT_S = 5.0
-_STYLES = {OK: "green", NOTE: "yellow", WRONG: "bold red"}
 
 
 @dataclass(frozen=True)
@@ -69,10 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.cluster:
         options.cluster = _with_password(options.cluster)
         findings += cluster(options.cluster, options.ca_file or not options.insecure)
-    if sys.stdout.isatty():
-        show_table(findings)
-    else:
-        sys.stdout.write(as_lines(findings))
+    sys.stdout.write(as_lines(findings))
     return int(any(each.state == WRONG for each in findings))
 
 
@@ -92,27 +88,6 @@ def as_lines(findings: Sequence[Finding]) -> str:
         if each.remedy:
             lines.append(" " * (width + 9) + f"-> {each.remedy}")
     return "\n".join(lines) + "\n"
-
-
-def show_table(findings: Sequence[Finding]) -> None:
-    try:
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
-    except ImportError:  # then it is among the findings
-        sys.stdout.write(as_lines(findings))
-        return
-    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column(max_width=24)
-    table.add_column(overflow="fold")
-    for each in findings:
-        style = _STYLES[each.state]
-        cells = Text(each.found)
-        if each.remedy:
-            cells.append(f"\n-> {each.remedy}", style="italic")
-        table.add_row(Text(each.state, style), Text(each.what, style if each.state == WRONG else ""), cells)
-    Console(highlight=False).print(table)
 
 
 def python() -> Iterator[Finding]:

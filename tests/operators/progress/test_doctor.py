@@ -8,7 +8,6 @@ import io
 import json
 import os
 import pathlib
-import re
 import socket
 import sys
 from typing import Any
@@ -78,32 +77,6 @@ def test_folders_of_flink_that_others_can_read(tmp_path: pathlib.Path, monkeypat
     assert finding.state == NOTE and "blobStore-1" in finding.found and "umask 077" in finding.remedy
 
 
-@pytest.mark.parametrize("no_color", [False, True])
-def test_a_terminal_gets_a_table_with_colors(
-    no_color: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in {"FORCE_COLOR": "1", "TERM": "xterm", "COLUMNS": "60"}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    if no_color:
-        monkeypatch.setenv("NO_COLOR", "1")
-    findings = list(doctor.disk(1e9))
-    doctor.show_table(findings)
-    shown = capsys.readouterr().out
-    assert ("\033[1;31mWRONG" in shown) == (not no_color)
-    plain = re.sub(r"\033\[[\d;]*m", "", shown)
-    assert plain.startswith("WRONG  Disk") and "-> make room there" in plain
-    assert max(map(len, plain.splitlines())) <= 60, "long lines are folded within their column"
-    assert "\033" not in doctor.as_lines(findings)
-
-
-def test_without_rich_a_terminal_gets_lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "rich.console", None)
-    findings = list(doctor.disk(1e9))
-    doctor.show_table(findings)
-    assert capsys.readouterr().out == doctor.as_lines(findings)
-
-
 def test_packages_and_releases(monkeypatch: pytest.MonkeyPatch) -> None:
     def version(package: str) -> str:
         if package == "apache-flink":
@@ -111,7 +84,7 @@ def test_packages_and_releases(monkeypatch: pytest.MonkeyPatch) -> None:
         raise importlib.metadata.PackageNotFoundError(package)
 
     monkeypatch.setattr(importlib.metadata, "version", version)
-    monkeypatch.setattr(sys, "version_info", (3, 7, 9, "final", 0))
+    monkeypatch.setattr(sys, "version_info", (3, 8, 9, "final", 0))
     python, packages, flink = doctor.python()
     assert states([python, packages, flink]) == [WRONG] * 3
     assert python.remedy == "take Python 3.9 to 3.12 for Flink's side"
