@@ -31,6 +31,7 @@ ALLOWED = {
         "akdl.storage.patterns",
         "akdl.storage.whole_file",
         "akdl.serving",
+        "akdl.tf_version",
     ),
     "bridge": (
         "akdl.masking",
