@@ -36,7 +36,7 @@ _FREE_BYTES = 256 << 20  # see `Limits`; rows are kept in memory, unlike the con
 _CELL_BYTES = 40  # estimate for a Python object
 
 # Alink's names of types, for its own readers.
-_NAMES = {**{kind: kind.value for kind in Kind if kind is not Kind.TIMESTAMP_LTZ}, Kind.BYTES: "VARBINARY"}
+_NAMES: dict[Kind, str] = {**{kind: kind.value for kind in Kind if kind is not Kind.TIMESTAMP_LTZ}, Kind.BYTES: "VARBINARY"}
 _LARGEST = {Kind.DECIMAL: "DECIMAL(38, 18)", Kind.TIME: "TIME(3)", Kind.TIMESTAMP: "TIMESTAMP(6)"}  # files store no precision
 _DENSE_VECTOR = "DENSE_VECTOR"
 _COMMA = re.compile(r",(?![^<(]*[>)])")
