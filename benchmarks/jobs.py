@@ -115,7 +115,7 @@ def script_job(table: Any, script: pathlib.Path, output: str, workers: int = 1, 
     op: Any = TensorFlow2BatchOp(
         userFiles=[str(script)], mainScriptFile=str(script), outputSchemaStr=output, numWorkers=workers, numPSs=0, **params
     )
-    return op.linkFrom(BatchOperator.fromTable(table))
+    return op.linkFrom(table if isinstance(table, BatchOperator) else BatchOperator.fromTable(table))
 
 
 @dataclass(frozen=True)

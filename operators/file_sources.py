@@ -21,6 +21,7 @@ class _Files(WithParams, SourceOperator):
 
     def _make(self, table_env: StreamTableEnvironment) -> Table:
         from bridge.files.description import describe
+        from bridge.files.reading import SourceFiles
         from bridge.flink.file_rows import table_of_files
 
         values = self._values_of_all()
@@ -32,6 +33,8 @@ class _Files(WithParams, SourceOperator):
         format_, selected, filter_ = self._format or values["format"], values["selectedCols"], values["filter"]
         files = describe(type(self).__name__, addresses, format_, selected, filter_, schema, scan_s is not None)
         table = table_of_files(table_env, files, addresses, scan_s, watermark)
+        if isinstance(self, BatchOperator) and files.has_groups:
+            self._files = SourceFiles(files, addresses)
         self._fix()
         return table
 

@@ -16,6 +16,7 @@ from bridge.errors.flink_errors import readable
 from bridge.exceptions import ConfigurationError
 from bridge.folders.shipped import runs_elsewhere
 from bridge.folders.temporary_places import IO_TMP_DIRS
+from bridge.table_env import has_checkpoints, is_streaming
 from operators.base.job import environment_of, parallelism_of, schema_of
 from operators.base.operator import Operator
 from operators.batch_operator import BatchOperator
@@ -67,16 +68,21 @@ class ScriptOp(WithParams, Operator[Any]):
         """Create this operator's table; `prepare` adjusts the environment to this kind of job."""
         name = type(self).__name__
         values = self._values_of_all()
-        table = ops[0].getOutputTable()
         columns = values["selectedCols"]
         self._check_known("selectedCols", columns, ops[0].getColNames())
-        if columns is not None:
-            table = ops[0].select(columns).getOutputTable()
+        data = ops[0] if columns is None else ops[0].select(columns)
+        table = data.getOutputTable()
         extra = [op.getOutputTable() for op in ops[1:]]
         table_env = environment_of(table)
         if any(environment_of(each) is not table_env for each in extra):
             raise ConfigurationError(f"{name}: all inputs must belong to one environment")
         prepare(table_env)
+        files = None if is_streaming(table_env) and has_checkpoints(table_env) else data._files
+        if files is None and values.get("shuffleParts") is not None:
+            raise ConfigurationError(
+                f"{name}: shuffleParts shuffles groups of rows in files: link a source of Parquet, Feather or ORC files, with "
+                "nothing but select(...) of columns between, in an environment without checkpoints; or remove shuffleParts"
+            )
         elsewhere = runs_elsewhere(table_env)
         settings = plan(
             name,
@@ -103,7 +109,7 @@ class ScriptOp(WithParams, Operator[Any]):
             settings = replace(settings, log_dir=f"{settings.log_dir.rstrip('/')}/{run_name(shown_name, suffix)}")
         group = re.sub(r"\W", "_", f"{name}_{suffix}")
         try:
-            self._table = run_script(table_env, table, extra, settings, group)
+            self._table = run_script(table_env, table, extra, settings, group, files)
         except Exception as error:
             raise readable(error) from None
         self._groups = {group: need}

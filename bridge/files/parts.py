@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
+from bridge.codec.ipc import read_batch
 from bridge.files.listing import FoundFile
 
 WHOLE = -1  # group of formats without groups
@@ -76,8 +79,43 @@ def parts_to_arrow(parts: Sequence[FilePart]) -> bytes:
     return _to_arrow(parts, _PART)
 
 
-def parts_from(batch: pa.RecordBatch) -> list[FilePart]:
+def parts_from(batch: pa.RecordBatch | pa.Table) -> list[FilePart]:
     return [FilePart(*row) for row in zip(*(column.to_pylist() for column in batch.columns))]
+
+
+def share_of(parts: Iterable[bytes], member: int, members: int, seed: int | None = None) -> list[FilePart]:
+    """Rows of one of several members, whose numbers of rows differ by one at most; each of them finds its own share.
+
+    Whole groups, in the order of paths or in an order drawn with `seed`, go to the member that lacks most rows. A group with
+    more rows than every member lacks is cut at the end.
+    """
+    found = pa.Table.from_batches(map(read_batch, parts), _PART).sort_by([(name, "ascending") for name in _PART.names])
+    rows = found["rows"].to_pylist()
+    order = range(len(rows)) if seed is None else np.random.default_rng(seed).permutation(len(rows)).tolist()
+    whole, more = divmod(sum(rows), members)
+    lacking = [(-(whole + (each < more)), each) for each in range(members)]
+    heapq.heapify(lacking)
+    own: list[tuple[int, int, int]] = []
+    rest: list[int] = []
+    for place in order:
+        lacks, owner = lacking[0]
+        if rows[place] > -lacks:
+            rest.append(place)
+            continue
+        heapq.heapreplace(lacking, (lacks + rows[place], owner))
+        if owner == member and rows[place]:
+            own.append((place, 0, rows[place]))
+    for place in rest:
+        first = 0
+        while first < rows[place]:
+            lacks, owner = lacking[0]
+            taken = min(rows[place] - first, -lacks)
+            heapq.heapreplace(lacking, (lacks + taken, owner))
+            if owner == member:
+                own.append((place, first, taken))
+            first += taken
+    chosen = parts_from(found.take(pa.array([place for place, _, _ in own], pa.int64())))
+    return [part._replace(first=part.first + first, rows=taken) for part, (_, first, taken) in zip(chosen, own)]
 
 
 def _to_arrow(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> bytes:

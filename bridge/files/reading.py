@@ -6,7 +6,7 @@ import functools
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -19,7 +19,8 @@ from bridge.exceptions import BridgeError, ConfigurationError, RowError, SchemaE
 from bridge.files.file_columns import FileColumn, cells_for_flink, check_type
 from bridge.files.formats import BATCH_BYTES, MOST_ROWS, FileReader, ParquetReader, RowGroup, open_file, reader_of
 from bridge.files.listing import partition_values
-from bridge.files.parts import TO_THE_END, FilePart, Unit
+from bridge.files.parts import TO_THE_END, WHOLE, FilePart, Unit
+from bridge.files.predicates import columns_in
 
 PART_BYTES = 4 << 20
 _HINTS = {
@@ -28,6 +29,13 @@ _HINTS = {
     "orc": "a whole ORC file",
     "json": "one object per line; declare in schemaStr a column whose cells are not all of the type of the first ones",
 }
+
+
+class SourceFiles(NamedTuple):
+    """A table in the files at some addresses."""
+
+    table: FileTable
+    addresses: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -54,6 +62,16 @@ class FileTable:
     @functools.cached_property
     def read(self) -> tuple[FileColumn, ...]:
         return (*self.columns, *self.filtered)
+
+    def selected(self, names: Sequence[str]) -> FileTable:
+        """The same rows with some of the columns; files may have any others then, as with selectedCols."""
+        if list(names) == [column.name for column in self.columns]:
+            return self
+        known = {column.name: column for column in self.read}
+        types = {name: column.arrow for name, column in known.items()}
+        needed = [] if self.filter is None else columns_in(self.filter, types)
+        filtered = tuple(known[name] for name in needed if name not in names)
+        return replace(self, columns=tuple(known[name] for name in names), filtered=filtered, all_columns=False)
 
     @property
     def has_groups(self) -> bool:
@@ -86,7 +104,7 @@ class FileParts:
             kept = self._kept_groups(file)
             for place, group in enumerate(file.groups):
                 if place * unit.shares // len(file.groups) == unit.number and (kept is None or group.number in kept):
-                    yield from self._cut(unit.path, group, part_bytes)
+                    yield from self._cut(file, group, part_bytes)
 
     def batches_of(self, part: FilePart) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a part in batches of about 1 MB."""
@@ -104,6 +122,8 @@ class FileParts:
                 if part.rows != TO_THE_END and not left:
                     self._next = part._replace(first=part.first + part.rows), _followed_by(rest, batches)
                     return
+            if left > 0 and part.group != WHOLE:
+                raise RowError(f"group {part.group} lacks {left} of its rows: the file was written again while the job read it")
 
     def check(self, path: str) -> None:
         """Refuse a file that does not fit the table."""
@@ -123,9 +143,12 @@ class FileParts:
         per_row = max(self._table.bytes_per_row, of_rows / max(rows, 1), 1)
         return max(1, min(MOST_ROWS, int(size / per_row)))
 
-    def _cut(self, path: str, group: RowGroup, part_bytes: int | None) -> Iterator[tuple[FilePart, int]]:
-        part = FilePart(path, self._table.format, group.number, 0, group.rows)
+    def _cut(self, file: _Opened, group: RowGroup, part_bytes: int | None) -> Iterator[tuple[FilePart, int]]:
+        part = FilePart(file.path, self._table.format, group.number, 0, group.rows)
         if part_bytes is None:
+            if group.rows < 0:  # the member that reads them has to know how many there are
+                batches = file.reader.batches(group.number, file.names[:1], MOST_ROWS)
+                part = part._replace(rows=sum(batch.num_rows for batch in batches))
             yield part, group.size
             return
         step = self._rows_in(group, part_bytes)

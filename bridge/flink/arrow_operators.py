@@ -218,6 +218,12 @@ def _owners() -> Any:
     return get_gateway().jvm.java.util.WeakHashMap()
 
 
+def sent_at_once(stream: DataStream) -> DataStream:
+    """Let no element wait in a buffer that is not full: in streams for 100 ms, in batch mode until the end."""
+    stream._j_data_stream.getTransformation().setBufferTimeout(0)
+    return stream
+
+
 def parallelism_of(stream: DataStream) -> int:
     return int(stream._j_data_stream.getTransformation().getParallelism())
 

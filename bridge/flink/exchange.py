@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyflink.common import Types
 from pyflink.datastream import KeyedCoProcessFunction, RuntimeContext
@@ -15,6 +17,8 @@ from pyflink.fn_execution.coder_impl_fast import InternalRow
 from bridge.codec.ipc import read_batch
 from bridge.codec.to_arrow import ColumnDecoder
 from bridge.exceptions import BridgeError
+from bridge.files.parts import share_of
+from bridge.files.reading import FileParts, FileTable
 from bridge.flink.announce import announced_address
 from bridge.flink.elements import Element, pieces
 from bridge.flink.event_time import time_of
@@ -36,12 +40,15 @@ LOOK_MS = 500  # between looks at a process in a streaming job while no rows arr
 class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
     """Owner of the TensorFlow process of its subtask: input 1 has STARTs, input 2 all other elements."""
 
-    def __init__(self, settings: GroupSettings, group: str, keys: Sequence[int], is_streaming: bool) -> None:
+    def __init__(
+        self, settings: GroupSettings, group: str, keys: Sequence[int], is_streaming: bool, files: FileTable | None = None
+    ) -> None:
         self._settings = settings
         self._group = group
         self._keys = keys
         self._is_streaming = is_streaming
         self._look_ms = LOOK_MS
+        self._files = files  # if not None, the chunks of input 0 are parts of files
 
     def open(self, runtime_context: RuntimeContext) -> None:
         """Start the process; TensorFlow can be imported while the first rows are on their way."""
@@ -52,7 +59,8 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         self._ended = False
         self._last_output: Iterator[InternalRow] | None = None  # of the script after the end of input
         self._beats = runtime_context.get_map_state(MapStateDescriptor("akdl_heartbeat", Types.LONG(), Types.LONG()))
-        self._rows = 0  # handed to this process
+        self._rows = 0  # handed to this process; parts of files count as one
+        self._parts: list[bytes] = []
         self._rows_ever = runtime_context.get_state(ValueStateDescriptor("akdl_rows", Types.LONG()))
         source = f"{self._settings.operator}: {self._settings.main_script}"
         self._decoder = ColumnDecoder(self._settings.output_schema, source)
@@ -104,6 +112,9 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         self._check_complete()
         self._rows += rows
         self._rows_ever.update(self._rows)
+        if self._files is not None and not extra_input:
+            self._parts.append(arrow)
+            return iter(())
         give_large_blocks_back(rows, len(arrow))
         return self._chunks(self._member.feed(read_batch(arrow), extra_input))
 
@@ -134,7 +145,21 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
                 f"{self._settings.operator}: the input ended without the address of {', '.join(missing)}. If the job "
                 "continues from a checkpoint at which some of its tasks had ended, start it from an earlier checkpoint"
             )
-        return self._member.finish()
+        return itertools.chain(self._read_share(), self._member.finish())
+
+    def _read_share(self) -> Iterator[WrittenRows]:
+        """Read this member's share of the files; all parts and all addresses are known."""
+        settings = self._settings
+        if self._files is None or self._index not in settings.fed:
+            return
+        files, parts, self._parts = FileParts(self._files), self._parts, []
+        for part in share_of(parts, settings.fed.index(self._index), len(settings.fed), settings.shuffle_parts):
+            for batch in files.batches_of(part):
+                give_large_blocks_back(batch.num_rows, batch.nbytes)
+                if len(settings.script_schema.columns) > batch.num_columns:
+                    weights = pa.array(np.ones(batch.num_rows, np.float32))
+                    batch = pa.record_batch([*batch.columns, weights], names=settings.script_schema.names)
+                yield from self._member.feed(batch)
 
     def _slice(self, chunks: Iterator[InternalRow], ctx: KeyedCoProcessFunction.Context) -> Iterator[InternalRow]:
         """Yield the next rows; the timer at the end of time is set again, and fires again, as long as there are more."""

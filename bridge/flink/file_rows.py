@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyflink.common import Types
+from pyflink.common import Row, Types
 from pyflink.datastream import KeyedProcessFunction, ProcessFunction
 from pyflink.datastream.data_stream import DataStream
 from pyflink.datastream.state import ListStateDescriptor
@@ -28,10 +28,9 @@ from pyflink.table import StreamTableEnvironment, Table
 from bridge.codec.ipc import read_batch
 from bridge.files.listing import list_files
 from bridge.files.parts import FilePart, parts_from, parts_to_arrow, units_from, units_of, units_to_arrow
-from bridge.files.reading import PART_BYTES, FileParts, FileTable
-from bridge.flink.arrow_operators import keyed, logical_type, parallelism_of, table_of
-from bridge.flink.elements import ELEMENT, Element, element, pieces
-from bridge.flink.script_graph import sent_at_once
+from bridge.files.reading import PART_BYTES, FileParts, FileTable, SourceFiles
+from bridge.flink.arrow_operators import keyed, logical_type, parallelism_of, sent_at_once, table_of
+from bridge.flink.elements import ELEMENT, KEY_AND_ELEMENT, Element, element, pieces
 from bridge.flink.time_attributes import event_time
 from bridge.folders.shipped import ship_own_packages
 from bridge.host.allocator import give_large_blocks_back
@@ -85,6 +84,44 @@ def parts_of_files(
     parts = sent_at_once(units).rebalance().process(MakeParts(files, part_bytes), output_type=ELEMENT)
     parts.name(f"{files.where}, parts").uid(uid("parts")).set_parallelism(parallelism)
     return sent_at_once(_in_small_bundles(parts, 1))
+
+
+def parts_for_members(
+    table_env: StreamTableEnvironment,
+    source: SourceFiles,
+    fed: Sequence[int],
+    members: Sequence[int],
+    uid: Callable[[str], str],
+) -> DataStream:
+    """Stream of (key, element): a START for each of `members`, and all parts for each of `fed`, which take shares."""
+    starts = _ticks(table_env, None).process(SendStarts(members), output_type=KEY_AND_ELEMENT)
+    starts.name("starts").uid(uid("starts")).set_parallelism(1)
+    parts = parts_of_files(table_env, source.table, source.addresses, uid, part_bytes=None)
+    sent = parts.process(SendParts(fed), output_type=KEY_AND_ELEMENT).uid(uid("send")).set_parallelism(parallelism_of(parts))
+    return sent_at_once(sent.name(f"{source.table.where}, send")).union(sent_at_once(starts))
+
+
+class SendStarts(ProcessFunction):  # type: ignore[misc]
+    """A tick to STARTs."""
+
+    def __init__(self, members: Sequence[int]) -> None:
+        self._members = members
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Row]:
+        for index, key in enumerate(self._members):
+            yield Row(key, Row(Element.START.value, index, 0, b""))
+
+
+class SendParts(ProcessFunction):  # type: ignore[misc]
+    """Elements of parts to elements with the keys of all members that are fed."""
+
+    def __init__(self, fed: Sequence[int]) -> None:
+        self._fed = fed
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Row]:
+        count = read_batch(value[2]).num_rows
+        for key in self._fed:
+            yield Row(key, Row(Element.CHUNK.value, 0, count, value[2]))
 
 
 class ListFiles(ProcessFunction):  # type: ignore[misc]

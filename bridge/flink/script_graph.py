@@ -3,6 +3,8 @@
 table --RowsToArrow--> (key, element) --keyed-------------+--> Exchange --> elements --ArrowToRows--> table
                |                                          |
                +--> (key, START) --> Announce --keyed-----+
+
+A table in files sends parts of the files instead of rows: each Exchange gets all of them, and reads its share.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from pyflink.table import DataTypes, StreamTableEnvironment, Table
 from pyflink.table.expressions import lit
 
 from bridge.exceptions import ConfigurationError
+from bridge.files.reading import SourceFiles
 from bridge.flink.announce import Announce
 from bridge.flink.arrow_operators import (
     MAX_PARALLELISM,
@@ -24,12 +27,14 @@ from bridge.flink.arrow_operators import (
     logical_types,
     one_key_per_subtask,
     rows_for_members,
+    sent_at_once,
     table_of,
     with_late_rows_counted,
 )
 from bridge.flink.elements import ELEMENT, KEY_AND_ELEMENT, KEYED_ELEMENT, Element
 from bridge.flink.event_time import late_counter
 from bridge.flink.exchange import Exchange
+from bridge.flink.file_rows import parts_for_members
 from bridge.flink.stream_exchange import StreamExchange
 from bridge.flink.time_attributes import ROWTIME, event_time, time_attributes, with_plain_times
 from bridge.folders.shipped import ship, ship_own_packages
@@ -42,9 +47,17 @@ MOST_MEMBERS = 4096  # of one group
 
 @planning()
 def run_script(
-    table_env: StreamTableEnvironment, table: Table, extra: Sequence[Table], settings: GroupSettings, group: str
+    table_env: StreamTableEnvironment,
+    table: Table,
+    extra: Sequence[Table],
+    settings: GroupSettings,
+    group: str,
+    files: SourceFiles | None = None,
 ) -> Table:
-    """Table of the rows that the script writes. Each process gets the inputs `extra` whole; `group` is a unique identifier."""
+    """Table of the rows that the script writes. Each process gets the inputs `extra` whole; `group` is a unique identifier.
+
+    With `files`, which have the rows of `table`, the members read their shares themselves.
+    """
     if settings.size > MOST_MEMBERS:
         raise ConfigurationError(f"numWorkers + numPSs is {settings.size}, but one group has at most {MOST_MEMBERS} processes")
     keys = one_key_per_subtask(settings.size)
@@ -55,11 +68,11 @@ def run_script(
     tables = [
         _without_event_time(table_env, each, f"akdl_input_{group}_{number}") for number, each in enumerate([table, *extra])
     ]
-    chunks = _chunks(table_env, tables[0], tables[1:], settings, keys, uid)
+    chunks = _chunks(table_env, tables[0], tables[1:], settings, keys, uid, files)
     if settings.kind == "stream":
         exchange: Exchange = StreamExchange(settings, group, keys, _keeps_rows(table_env, settings))
     else:
-        exchange = Exchange(settings, group, keys, is_streaming(table_env))
+        exchange = Exchange(settings, group, keys, is_streaming(table_env), None if files is None else files.table)
     starts = keyed(sent_at_once(starts_of(table_env, chunks, group)), KEYED_ELEMENT)
     announced = DataStream(starts._j_data_stream).process(
         Announce(group, keys, settings.host_network, settings.tmp_dirs), output_type=KEY_AND_ELEMENT
@@ -97,6 +110,7 @@ def _chunks(
     settings: GroupSettings,
     keys: list[int],
     uid: Callable[[str], str],
+    files: SourceFiles | None,
 ) -> DataStream:
     for column in settings.script_schema.columns[len(settings.input_schema.columns) :]:
         table = table.add_columns(lit(1.0).cast(DataTypes.FLOAT()).alias(column.name))
@@ -105,9 +119,12 @@ def _chunks(
     dealing, gathering = Dealing.BY_ROW, Gathering()
     if settings.kind == "stream":
         dealing, gathering = Dealing.BY_CHUNK, Gathering(rows=settings.chunk_rows, wait_s=settings.chunk_wait_s)
-    chunks = rows_for_members(
-        table_env, table, fed, dealing, gathering, 0, keys, uid("rows"), where, settings.carries_event_time
-    )
+    if files is not None:
+        chunks = parts_for_members(table_env, files, fed, keys, uid)
+    else:
+        chunks = rows_for_members(
+            table_env, table, fed, dealing, gathering, 0, keys, uid("rows"), where, settings.carries_event_time
+        )
     if settings.kind == "stream":  # rows have waited in the chunk already; Flink's buffer would hold it for another 100 ms
         sent_at_once(chunks)
     # All to member 0, which sends them to the other hosts: see `bridge.member.extra_input_delivery`.
@@ -137,12 +154,6 @@ def placed(stream: DataStream, name: str, group: str, parallelism: int, uid: str
     """One subtask per member, each on the same TaskManager as that of the other operator."""
     stream.set_parallelism(parallelism).set_max_parallelism(max(parallelism, MAX_PARALLELISM)).name(name).uid(uid)
     stream._j_data_stream.getTransformation().setCoLocationGroupKey(group)
-
-
-def sent_at_once(stream: DataStream) -> DataStream:
-    """Let no element wait in a buffer that is not full: in streams for 100 ms, in batch mode until the end."""
-    stream._j_data_stream.getTransformation().setBufferTimeout(0)
-    return stream
 
 
 def _take_chunks_unsorted(written: DataStream) -> None:

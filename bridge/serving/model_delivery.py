@@ -26,9 +26,9 @@ from pyflink.table import StreamTableEnvironment, Table
 from akdl.folders.file_lock import try_lock
 from bridge.codec.ipc import read_batch
 from bridge.exceptions import ConfigurationError, TaskError
-from bridge.flink.arrow_operators import Dealing, keyed, one_key_per_subtask, rows_for_members
+from bridge.flink.arrow_operators import Dealing, keyed, one_key_per_subtask, rows_for_members, sent_at_once
 from bridge.flink.elements import KEY_AND_ELEMENT, KEYED_ELEMENT, Element
-from bridge.flink.script_graph import placed, sent_at_once, starts_of
+from bridge.flink.script_graph import placed, starts_of
 from bridge.folders.user_folders import model_place
 from bridge.group.addresses import folder_id, own_host
 from bridge.schema import quoted

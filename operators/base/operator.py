@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyflink.table import StreamTableEnvironment, Table, TableResult
 
+    from bridge.files.reading import SourceFiles
+
 _numbers = itertools.count()
 _Family = TypeVar("_Family", bound="Operator[Any]")  # BatchOperator or StreamOperator
 _Op = TypeVar("_Op", bound="Operator[Any]")
@@ -41,6 +43,7 @@ class Operator(Rendered, Generic[_Family]):
 
     def __init__(self) -> None:
         self._table: Table | None = None
+        self._files: SourceFiles | None = None  # files with the same rows, which readers may open themselves
         self._groups: dict[str, Need] = {}  # groups of processes that a job of this table starts
         self._shown: dict[str, Shown] = {}  # the groups with a progress display
         self._models: frozenset[str] = frozenset()  # model processes that it starts
@@ -160,7 +163,11 @@ class Operator(Rendered, Generic[_Family]):
         A name in back-quotes that is not a column is a regular expression: "`x.*`" selects all columns that begin with x.
         """
         clause = _expanded(fields, self.getColNames()) if isinstance(fields, str) else ", ".join(map(quoted, fields))
-        return self._query("select", clause, lambda view: f"SELECT {clause}\nFROM {view}")
+        result = self._query("select", clause, lambda view: f"SELECT {clause}\nFROM {view}")
+        names = _plain_columns(clause, self.getColNames()) if self._files is not None else None
+        if self._files is not None and names is not None and names == result.getColNames():
+            result._files = self._files._replace(table=self._files.table.selected(names))
+        return result
 
     def filter(self, predicate: str) -> _Family:
         """Select the rows that satisfy a SQL condition."""
@@ -246,6 +253,18 @@ def _expanded(clause: str, columns: Sequence[str]) -> str:
         return match[0]
 
     return _IN_QUOTES.sub(columns_for, clause)
+
+
+_NAME = r"`(?:[^`]|``)+`|(?!(?i:current|local|session|system|user))[A-Za-z_]\w*"
+
+
+def _plain_columns(clause: str, columns: Sequence[str]) -> list[str] | None:
+    """The columns of which a select list consists; None if it has anything else, such as CURRENT_DATE."""
+    if clause.strip() == "*":
+        return list(columns)
+    if not re.fullmatch(rf"\s*(?:{_NAME})\s*(?:,\s*(?:{_NAME})\s*)*", clause):
+        return None
+    return [name[1:-1].replace("``", "`") if name[0] == "`" else name for name in re.findall(_NAME, clause)]
 
 
 def _quoting_hint(sql: str, reason: str, columns: Sequence[str]) -> str:

@@ -36,6 +36,7 @@ class ScriptParams(WithParams):
         chiefCoordinates: bool = ...,
         equalSteps: str = ...,
         weightCol: str = ...,
+        shuffleParts: int = ...,
         hostNetwork: str = ...,
         groupTls: bool = ...,
         gpusPerWorker: int = ...,
@@ -166,6 +167,12 @@ class ScriptParams(WithParams):
 
     def getWeightCol(self) -> str:
         """With equalSteps "pad": the feature that is 0 in added rows and 1 in all others; or a FLOAT column of the table, which keeps its values and is 0 in added rows. (default 'weight')"""
+
+    def setShuffleParts(self, value: int) -> Self:
+        """Seed for the order of the row groups of files; by default, the order of paths. (default None)"""
+
+    def getShuffleParts(self) -> int | None:
+        """Seed for the order of the row groups of files; by default, the order of paths. (default None)"""
 
     def setHostNetwork(self, value: str) -> Self:
         """Network of the addresses that processes use, such as "10.1.0.0/16". (default None)"""
@@ -516,6 +523,7 @@ class TrainParams(WithParams):
         chiefCoordinates: bool = ...,
         equalSteps: str = ...,
         weightCol: str = ...,
+        shuffleParts: int = ...,
         hostNetwork: str = ...,
         groupTls: bool = ...,
         gpusPerWorker: int = ...,
@@ -627,6 +635,12 @@ class TrainParams(WithParams):
     def getWeightCol(self) -> str:
         """With equalSteps "pad": the feature that is 0 in added rows and 1 in all others; or a FLOAT column of the table, which keeps its values and is 0 in added rows. (default 'weight')"""
 
+    def setShuffleParts(self, value: int) -> Self:
+        """Seed for the order of the row groups of files; by default, the order of paths. (default None)"""
+
+    def getShuffleParts(self) -> int | None:
+        """Seed for the order of the row groups of files; by default, the order of paths. (default None)"""
+
     def setHostNetwork(self, value: str) -> Self:
         """Network of the addresses that processes use, such as "10.1.0.0/16". (default None)"""
 
@@ -733,6 +747,7 @@ class TrainerParams(WithParams):
         chiefCoordinates: bool = ...,
         equalSteps: str = ...,
         weightCol: str = ...,
+        shuffleParts: int = ...,
         hostNetwork: str = ...,
         groupTls: bool = ...,
         gpusPerWorker: int = ...,
@@ -866,6 +881,12 @@ class TrainerParams(WithParams):
 
     def getWeightCol(self) -> str:
         """With equalSteps "pad": the feature that is 0 in added rows and 1 in all others; or a FLOAT column of the table, which keeps its values and is 0 in added rows. (default 'weight')"""
+
+    def setShuffleParts(self, value: int) -> Self:
+        """Seed for the order of the row groups of files; by default, the order of paths. (default None)"""
+
+    def getShuffleParts(self) -> int | None:
+        """Seed for the order of the row groups of files; by default, the order of paths. (default None)"""
 
     def setHostNetwork(self, value: str) -> Self:
         """Network of the addresses that processes use, such as "10.1.0.0/16". (default None)"""

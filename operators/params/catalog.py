@@ -63,6 +63,9 @@ WEIGHT_COL = Param(
     'With equalSteps "pad": the feature that is 0 in added rows and 1 in all others; or a FLOAT column of the table, which '
     "keeps its values and is 0 in added rows.", filled_text, "weight",
 )  # fmt: skip
+SHUFFLE_PARTS = Param(
+    "shuffleParts", "int", "Seed for the order of the row groups of files; by default, the order of paths.", count(0), None,
+)  # fmt: skip
 HOST_NETWORK = Param("hostNetwork", "str", 'Network of the addresses that processes use, such as "10.1.0.0/16".', network, None)
 GROUP_TLS = Param(
     "groupTls", "bool",
@@ -238,12 +241,14 @@ PREDICTION_DETAIL_COL = Param(
 
 TRAIN = (
     USER_FILES, MAIN_SCRIPT_FILE, USER_PARAMS, SELECTED_COLS, NUM_WORKERS, NUM_PSS, PYTHON_ENV, ENV_VARS, EXACT_DOUBLES,
-    INTRA_OP_PARALLELISM, CHIEF_COORDINATES, EQUAL_STEPS, WEIGHT_COL, HOST_NETWORK, GROUP_TLS, GPUS_PER_WORKER, CHECKPOINT_DIR,
-    START_TIMEOUT, STALL_TIMEOUT, PROGRESS, LOG_DIR, LOG_FILE_SIZE, LOG_FILE_COUNT, READ_ONCE, ML_ENVIRONMENT_ID, MODEL_DIR,
+    INTRA_OP_PARALLELISM, CHIEF_COORDINATES, EQUAL_STEPS, WEIGHT_COL, SHUFFLE_PARTS, HOST_NETWORK, GROUP_TLS, GPUS_PER_WORKER,
+    CHECKPOINT_DIR, START_TIMEOUT, STALL_TIMEOUT, PROGRESS, LOG_DIR, LOG_FILE_SIZE, LOG_FILE_COUNT, READ_ONCE,
+    ML_ENVIRONMENT_ID, MODEL_DIR,
 )  # fmt: skip
 SCRIPT = (*TRAIN[:3], OUTPUT_SCHEMA_STR, *TRAIN[3:-1])
+_OF_TABLES = (EQUAL_STEPS, WEIGHT_COL, SHUFFLE_PARTS, READ_ONCE, MODEL_DIR)
 STREAM = (
-    *TRAIN[:3], STREAM_SCHEMA_STR, *(each for each in TRAIN[3:] if each not in (EQUAL_STEPS, WEIGHT_COL, READ_ONCE, MODEL_DIR)),
+    *TRAIN[:3], STREAM_SCHEMA_STR, *(each for each in TRAIN[3:] if each not in _OF_TABLES),
     CHUNK_WAIT, CHUNK_ROWS, REPLAY, MAX_UNCOMMITTED, ON_RETURN,
 )  # fmt: skip
 PREDICT = (

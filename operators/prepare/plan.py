@@ -80,6 +80,7 @@ def plan(
         print_process_info=print_process_info,
         equal_steps=equal_steps,
         weight_column=weight_column,
+        shuffle_parts=values.get("shuffleParts"),
         trains_apart=kind == "train" and workers > 1 and values["numWorkers"] is None and trains_apart(files, main_script),
         host_network=values["hostNetwork"],
         certificate=new_certificate(operator) if values["groupTls"] and workers + servers > 1 else None,

@@ -218,3 +218,41 @@ def test_files_of_a_storage(tmp_path: pathlib.Path) -> None:
             assert read(f"memory://lake/{name}", condition="a > 7")["a"].to_pylist() == [8, 9]
     finally:
         system.rm("/lake", recursive=True)
+
+
+def test_some_columns_of_a_table(tmp_path: pathlib.Path) -> None:
+    for number in range(2):
+        (tmp_path / f"day={number}").mkdir()
+        pq.write_table(
+            pa.table({"a": [1, 2, 3], "b": ["x", "y", "z"], "c": [1.0, 2.0, 3.0]}), tmp_path / f"day={number}/f.parquet"
+        )
+    whole = describe("Source", [str(tmp_path)])
+    assert whole.selected(["a", "b", "c", "day"]) is whole
+    filtered = describe("Source", [str(tmp_path)], condition="a > 1 AND day = 1").selected(["c"])
+    assert [column.name for column in filtered.read] == ["c", "a", "day"]
+    assert rows_of(filtered, parts_in(filtered, str(tmp_path))).to_pydict() == {"c": [2.0, 3.0]}
+    again = filtered.selected(["c"])
+    assert rows_of(again, parts_in(again, str(tmp_path))).num_rows == 2
+    turned = whole.selected(["day", "b"])
+    assert rows_of(turned, parts_in(turned, str(tmp_path))).to_pydict() == {"day": [0, 0, 0, 1, 1, 1], "b": ["x", "y", "z"] * 2}
+
+
+def test_whole_groups_have_exact_counts(tmp_path: pathlib.Path) -> None:
+    table = pa.table({"a": range(1000), "s": ["x" * 50] * 1000})
+    with pa.OSFile(str(tmp_path / "a.arrows"), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table, max_chunksize=300)
+    described = describe("Source", [f"{tmp_path}/a.arrows"])
+    (part,) = parts_in(described, f"{tmp_path}/a.arrows")
+    assert part.rows == 1000
+    cut = [part._replace(first=first, rows=rows) for first, rows in ((0, 450), (450, 550))]
+    assert rows_of(described, cut)["a"].to_pylist() == list(range(1000))
+
+
+def test_a_file_that_was_written_again_is_an_error(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"a": range(10)}), path)
+    described = describe("Source", [str(path)])
+    parts = parts_in(described, str(path))
+    pq.write_table(pa.table({"a": range(9)}), path)
+    with pytest.raises(RowError, match="a.parquet: group 0 lacks 1 of its rows: the file was written again while the job"):
+        rows_of(described, parts)

@@ -12,7 +12,7 @@ from pyflink.table import StreamTableEnvironment
 
 from bridge.exceptions import ConfigurationError
 from operators import BatchOperator, RandomTableSourceBatchOp, TableSourceBatchOp, TensorFlow2BatchOp
-from operators.base.operator import _quoting_hint
+from operators.base.operator import _plain_columns, _quoting_hint
 from operators.progress.state import Shown
 
 
@@ -143,3 +143,21 @@ def test_jobs_are_named_by_their_scripts_and_tables() -> None:
 )
 def test_a_hint_names_columns_that_need_back_quotes(sql: str, reason: str, told: str) -> None:
     assert _quoting_hint(sql, reason, ["order date", "b"]) == told
+
+
+@pytest.mark.parametrize(
+    ("clause", "names"),
+    [
+        ("*", ["a", "b c", "d`e", "CURRENT_DATE"]),
+        (" a ,`b c`", ["a", "b c"]),
+        ("`d``e`,a", ["d`e", "a"]),
+        ("`CURRENT_DATE`", ["CURRENT_DATE"]),
+        ("CURRENT_DATE", None),
+        ("a AS b", None),
+        ("a, a + 1", None),
+        ("DISTINCT a", None),
+        ("`a`.`b`", None),
+    ],
+)
+def test_select_lists_of_plain_columns(clause: str, names: list[str] | None) -> None:
+    assert _plain_columns(clause, ["a", "b c", "d`e", "CURRENT_DATE"]) == names
