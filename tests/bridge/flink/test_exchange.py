@@ -8,10 +8,15 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyflink.common import Row
 
-from bridge.exceptions import BridgeError, TaskError
+from bridge.exceptions import BridgeError, RowError, TaskError
+from bridge.files.description import describe
+from bridge.files.parts import FilePart, parts_to_arrow
+from bridge.files.reading import FileTable
 from bridge.flink import exchange
 from bridge.flink.elements import Element
 from bridge.flink.exchange import END_OF_INPUT, Exchange
@@ -50,9 +55,11 @@ def start() -> Iterator[Start]:
     """Starts a subtask, as the first element does it."""
     started: list[Subtask] = []
 
-    def open_subtask(script: str = ECHO, is_streaming: bool = False, subtask: Any = None, **changes: Any) -> Subtask:
+    def open_subtask(
+        script: str = ECHO, is_streaming: bool = False, subtask: Any = None, files: FileTable | None = None, **changes: Any
+    ) -> Subtask:
         group = settings(script, **changes)
-        function = Exchange(group, "group", KEYS[: group.size], is_streaming)
+        function = Exchange(group, "group", KEYS[: group.size], is_streaming, files)
         started.append(Subtask(function, **{"key": KEYS[0], **(subtask or {})}))
         return started[-1]
 
@@ -75,6 +82,30 @@ def test_rows_may_come_before_the_address(start: Start) -> None:
     assert subtask.feed([1, 2]) == []
     assert subtask.start() == []
     assert subtask.end_input() == [[1, 2]]
+
+
+def test_parts_of_files_are_read_at_the_end_of_input(start: Start, tmp_path: pathlib.Path) -> None:
+    path = str(tmp_path / "a.parquet")
+    pq.write_table(pa.table({"text": ["x"] * 1000, "id": range(1000)}), path, row_group_size=100)
+    subtask = start(files=describe("Source", [path], selected=["id"]), queue_bytes=1000)
+    parts = [FilePart(path, "parquet", group, 0, 100) for group in (7, 1, 0)]
+    element = Row(Element.CHUNK.value, 0, 2, parts_to_arrow(parts[:2]))
+    assert list(subtask.function.process_element2(element, subtask)) == []
+    subtask.start()
+    list(subtask.function.process_element2(Row(Element.CHUNK.value, 0, 1, parts_to_arrow(parts[2:])), subtask))
+    assert subtask.end_input() == [[*range(200), *range(700, 800)]]
+
+
+@pytest.mark.fault("data", "A file that a job cannot read again as it was is an error")
+def test_a_file_that_has_become_shorter(start: Start, tmp_path: pathlib.Path) -> None:
+    path = str(tmp_path / "a.parquet")
+    pq.write_table(pa.table({"id": range(99)}), path)
+    subtask = start(files=describe("Source", [path]))
+    subtask.start()
+    element = Row(Element.CHUNK.value, 0, 1, parts_to_arrow([FilePart(path, "parquet", 0, 0, 100)]))
+    list(subtask.function.process_element2(element, subtask))
+    with pytest.raises(RowError, match=r"^Source: .*a.parquet: group 0 lacks 1 of its rows"):
+        subtask.end_input()
 
 
 @pytest.mark.fault("data", "A job without input rows succeeds")
