@@ -16,7 +16,6 @@ from bridge.errors.flink_errors import readable
 from bridge.exceptions import ConfigurationError
 from bridge.folders.shipped import runs_elsewhere
 from bridge.folders.temporary_places import IO_TMP_DIRS
-from bridge.table_env import has_checkpoints, is_streaming
 from operators.base.job import environment_of, parallelism_of, schema_of
 from operators.base.operator import Operator
 from operators.batch_operator import BatchOperator
@@ -77,7 +76,7 @@ class ScriptOp(WithParams, Operator[Any]):
         if any(environment_of(each) is not table_env for each in extra):
             raise ConfigurationError(f"{name}: all inputs must belong to one environment")
         prepare(table_env)
-        files = None if is_streaming(table_env) and has_checkpoints(table_env) else data._files
+        files = data._readable_files()
         if files is None and values.get("shuffleParts") is not None:
             raise ConfigurationError(
                 f"{name}: shuffleParts shuffles groups of rows in files: link a source of Parquet, Feather or ORC files, with "

@@ -14,7 +14,7 @@ from bridge.exceptions import ConfigurationError
 from bridge.folders.shipped import runs_elsewhere
 from bridge.interrupts import interrupts_later
 from bridge.schema import quoted
-from bridge.table_env import planning
+from bridge.table_env import has_checkpoints, is_streaming, planning
 from bridge.workarounds.pyflink_defects import column_names
 from operators.base.job import environment_of, job_named, running
 from operators.flink.slots import Need, rest_of
@@ -122,6 +122,11 @@ class Operator(Rendered, Generic[_Family]):
         if self._table is None:
             raise ConfigurationError(f"{type(self).__name__} has no table yet: link it to its input first")
         return self._table
+
+    def _readable_files(self) -> SourceFiles | None:
+        """The files of this table, for a reader in its place; its rows travel where checkpoints have to pass."""
+        table_env = environment_of(self.getOutputTable())
+        return None if is_streaming(table_env) and has_checkpoints(table_env) else self._files
 
     def insertInto(self: _Op, table: str) -> _Op:
         """Insert all rows into a Flink table and wait for the job; Ctrl-C cancels it.

@@ -1,4 +1,4 @@
-"""Files that the Python workers of a cluster write, while workers and TaskManagers die."""
+"""Files that the Python workers of a cluster read and write, while workers and TaskManagers die."""
 
 from __future__ import annotations
 
@@ -9,10 +9,22 @@ import threading
 from collections.abc import Iterator
 
 import psutil
+import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 
-from operators import BatchOperator, ParquetSinkBatchOp, ParquetSinkStreamOp, StreamOperator, getMLEnv, resetEnv, useRemoteEnv
+from operators import (
+    BatchOperator,
+    ParquetSinkBatchOp,
+    ParquetSinkStreamOp,
+    ParquetSourceBatchOp,
+    StreamOperator,
+    TensorFlow2BatchOp,
+    getMLEnv,
+    resetEnv,
+    useRemoteEnv,
+)
 from tests.support.flink_cluster import FlinkCluster, flink_cluster
 from tests.support.leftovers import wait_until
 
@@ -80,3 +92,49 @@ def test_killed_workers_lose_and_double_nothing(cluster: FlinkCluster, mode: str
     assert not job.is_alive() and errors == []
     assert sorted(ds.dataset(out).to_table()["id"].to_pylist()) == list(range(ROWS))
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+READS_SLOWLY = """
+import os, pathlib, time
+def main(config):
+    seen = pathlib.Path(config.user_params["seen"])
+    for number, batch in enumerate(config.tf_context.batches(50)):
+        if number == 3:
+            (seen / str(os.getpid())).touch()
+        time.sleep(0.05)
+        config.output_writer.write_batch({"id": batch["id"].numpy()})
+"""
+
+
+@pytest.mark.fault("hosts", "Python workers and TaskManagers that are killed while they read files lose and double no row")
+def test_killed_readers_lose_and_double_nothing(cluster: FlinkCluster, tmp_path: pathlib.Path) -> None:
+    for name in ("seen", "in"):
+        (tmp_path / name).mkdir()
+    table = pa.table({"id": range(ROWS), "text": ["x" * 20_000] * ROWS})  # more than the queues between file and script hold
+    pq.write_table(table, tmp_path / "in" / "a.parquet", row_group_size=500)
+    script = tmp_path / "reads_slowly.py"
+    script.write_text(READS_SLOWLY)
+    op = TensorFlow2BatchOp(
+        userFiles=[str(script)], mainScriptFile=str(script), outputSchemaStr="id BIGINT", numWorkers=2, numPSs=0, readOnce=True,
+        userParams={"seen": str(tmp_path / "seen")}, intraOpParallelism=1,
+    )  # fmt: skip
+    ParquetSourceBatchOp(filePath=str(tmp_path / "in")).link(op).link(ParquetSinkBatchOp(filePath=f"{tmp_path}/out/"))
+    errors = []
+
+    def run() -> None:
+        try:
+            BatchOperator.execute()
+        except Exception as error:
+            errors.append(error)
+
+    job = threading.Thread(target=run)
+    job.start()
+    seen = tmp_path / "seen"
+    wait_until(lambda: len(list(seen.iterdir())) == 2 or errors, "both members read", 200)
+    python_workers(cluster)[0].send_signal(signal.SIGKILL)
+    wait_until(lambda: len(list(seen.iterdir())) == 4 or errors, "both members read again", 200)
+    busy = python_workers(cluster)[0].parents()
+    next(each for each in busy if each.pid in cluster.task_manager_pids).kill()
+    job.join(400)
+    assert not job.is_alive() and errors == []
+    assert sorted(ds.dataset(tmp_path / "out").to_table()["id"].to_pylist()) == list(range(ROWS))
