@@ -95,7 +95,7 @@ def parts_for_members(
 ) -> DataStream:
     """Stream of (key, element): a START for each of `members`, and all parts for each of `fed`, which take shares."""
     starts = _ticks(table_env, None).process(SendStarts(members), output_type=KEY_AND_ELEMENT)
-    starts.name("starts").uid(uid("starts")).set_parallelism(1)
+    starts.name(f"{source.table.where}, starts").uid(uid("starts")).set_parallelism(1)
     parts = parts_of_files(table_env, source.table, source.addresses, uid, part_bytes=None)
     sent = parts.process(SendParts(fed), output_type=KEY_AND_ELEMENT).uid(uid("send")).set_parallelism(parallelism_of(parts))
     return sent_at_once(sent.name(f"{source.table.where}, send")).union(sent_at_once(starts))
