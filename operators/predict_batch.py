@@ -73,7 +73,7 @@ class PredictOp(WithParams, Operator[Any]):
         self._models = frozenset({group})
         needs = [need for each in (data, models) if each is not None for need in each._groups.values()]
         try:
-            self._table = predict_table(table_env, table, settings)
+            self._table = predict_table(table_env, table, settings, data._readable_files())
             if models is not None:
                 slots = max([parallelism_of(table_env), *(need.slots for need in needs)])
                 self._table = deliver_models(table_env, self._table, models.getOutputTable(), settings, slots)

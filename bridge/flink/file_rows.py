@@ -58,7 +58,7 @@ def table_of_files(
     parts = parts_of_files(table_env, files, addresses, uid, scan_s)
     rows = parts.process(ReadParts(files), output_type=ELEMENT).name(f"{files.where}, read").uid(uid("read"))
     # In a chain with MakeParts it would share its bundles.
-    rows = _in_small_bundles(rows.set_parallelism(parallelism_of(parts)).start_new_chain(), _BUNDLE_PARTS)
+    rows = in_small_bundles(rows.set_parallelism(parallelism_of(parts)).start_new_chain(), _BUNDLE_PARTS)
     columns = [(column.name, logical_type(column.sql)) for column in files.columns]
     schema = event_time(watermark if is_streaming(table_env) else None)
     return table_of(table_env, rows, columns, schema, uid=uid("rows"))
@@ -83,7 +83,7 @@ def parts_of_files(
     parallelism = int(table_env._j_tenv.execEnv().getParallelism())
     parts = sent_at_once(units).rebalance().process(MakeParts(files, part_bytes), output_type=ELEMENT)
     parts.name(f"{files.where}, parts").uid(uid("parts")).set_parallelism(parallelism)
-    return sent_at_once(_in_small_bundles(parts, 1))
+    return sent_at_once(in_small_bundles(parts, 1))
 
 
 def parts_for_members(
@@ -228,7 +228,7 @@ def _ticks(table_env: StreamTableEnvironment, scan_s: float | None) -> DataStrea
     return table_env.to_append_stream(ticks, Types.ROW_NAMED(["key", "tick"], [Types.LONG(), Types.LONG()]))
 
 
-def _in_small_bundles(stream: DataStream, elements: int) -> DataStream:
+def in_small_bundles(stream: DataStream, elements: int) -> DataStream:
     """Limit the bundles of a Python function; a size that the user has set for the environment wins."""
     option = get_gateway().jvm.org.apache.flink.python.PythonOptions.MAX_BUNDLE_SIZE
     operator = stream._j_data_stream.getTransformation().getOperatorFactory().getOperator()

@@ -26,8 +26,11 @@ from bridge.codec.ipc import read_batch, selected
 from bridge.codec.to_arrow import ColumnDecoder
 from bridge.codec.to_columns import to_columns
 from bridge.exceptions import BridgeError, RowError
+from bridge.files.parts import parts_from
+from bridge.files.reading import FileParts, FileTable, SourceFiles
 from bridge.flink.arrow_operators import Gathering, chunks_of, column_types, logical_type, parallelism_of, table_of, upsert_keys
 from bridge.flink.elements import ELEMENT, Element, pieces
+from bridge.flink.file_rows import in_small_bundles, parts_of_files
 from bridge.flink.metrics import PredictionMetrics
 from bridge.flink.time_attributes import PROCTIME, ROWTIME, event_time, time_attributes, with_plain_times
 from bridge.folders.shipped import path_on_host, ship, ship_own_packages
@@ -63,8 +66,13 @@ class PredictionSettings:
 
 
 @planning()
-def predict_table(table_env: StreamTableEnvironment, table: Table, settings: PredictionSettings) -> Table:
-    """Table with the model's outputs. Updates stay updates, and time attributes of columns that stay are kept."""
+def predict_table(
+    table_env: StreamTableEnvironment, table: Table, settings: PredictionSettings, files: SourceFiles | None = None
+) -> Table:
+    """Table with the model's outputs. Updates stay updates, and time attributes of columns that stay are kept.
+
+    The rows of `files`, which have the rows of `table`, are read where they are predicted.
+    """
     ship_own_packages(table_env)
     if settings.placed is None and os.path.isfile(settings.model):
         ship(table_env, settings.model)
@@ -79,14 +87,21 @@ def predict_table(table_env: StreamTableEnvironment, table: Table, settings: Pre
     needed = {*settings.input_schema.names, *stays} - set(proctimes)
     kept = with_plain_times(table_env, table, f"akdl_rows_{group}", needed, rowtime)
     uid = uids(table_env, settings.process.operator)
-    chunks, updates = chunks_of(table_env, kept, settings.gathering, uid("rows"), sends_all_out=True)
+    read = None
+    if files is None:
+        chunks, updates = chunks_of(table_env, kept, settings.gathering, uid("rows"), sends_all_out=True)
+    else:
+        read = files.table.selected([column.name for column in files.table.columns if column.name in needed])
+        chunks, updates = parts_of_files(table_env, read, files.addresses, uid), False
     types = dict(column_types(kept))
     types.update((column.name, logical_type(column.type.sql)) for column in settings.output_schema)
     columns = [(name, types[name]) for name, _ in settings.result if name not in proctimes]
     if settings.error_column is not None:
         columns.append((settings.error_column, logical_type("STRING")))
-    predicted = chunks.process(_Predict(settings, [name for name, _ in columns]), output_type=ELEMENT)
+    predicted = chunks.process(_Predict(settings, [name for name, _ in columns], read), output_type=ELEMENT)
     predicted.name(settings.process.operator).uid(uid("prediction")).set_parallelism(parallelism_of(chunks))
+    if read is not None:
+        in_small_bundles(predicted.start_new_chain(), 1)
     plain = {name for name in stays if name not in proctimes}
     key = next((each for each in upsert_keys(table_env, kept) if plain >= set(each)), []) if updates else []
     schema = event_time(None if rowtime is None else (rowtime, "SOURCE_WATERMARK()"), key)
@@ -105,12 +120,14 @@ def model_process(settings: PredictionSettings) -> ModelProcess:
 
 
 class _Predict(ProcessFunction):  # type: ignore[misc]
-    def __init__(self, settings: PredictionSettings, columns: list[str]) -> None:
+    def __init__(self, settings: PredictionSettings, columns: list[str], files: FileTable | None = None) -> None:
         self._settings = settings
         self._columns = columns
+        self._files = files  # if not None, chunks are parts of files
 
     def open(self, runtime_context: RuntimeContext) -> None:
         give_large_blocks_back()
+        self._reader = None if self._files is None else FileParts(self._files)
         self._decoder = ColumnDecoder(self._settings.output_schema, "the model")
         self._status = TaskObserver(
             self._settings.process.group, runtime_context.get_index_of_this_subtask(), runtime_context.get_attempt_number()
@@ -130,16 +147,23 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
 
     def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Iterator[InternalRow]:
         kind, kinds, arrow = value
-        if kind == Element.CHUNK:
-            batch = read_batch(arrow)
-            give_large_blocks_back(batch.num_rows, len(arrow))
-            columns = to_columns(selected(batch, self._settings.input_schema.names), self._settings.input_schema)
-            while len(self._sent) >= _MOST_SENT or (self._sent and self._sent_bytes + len(columns) > _MOST_SENT_BYTES):
-                yield from pieces(*self._next())
-            self._sent.append(_Sent(batch, kinds, columns, self._process.send(columns)))
-            del batch, columns
-        while self._sent and (kind == Element.ALL_OUT or self._sent[0].call.done()):
+        if self._reader is not None:
+            for part in parts_from(read_batch(arrow)):
+                for batch in self._reader.batches_of(part):
+                    yield from self._send(batch, None)
+        elif kind == Element.CHUNK:
+            yield from self._send(read_batch(arrow), kinds)
+        all_out = kind == Element.ALL_OUT or self._reader is not None
+        while self._sent and (all_out or self._sent[0].call.done()):
             yield from pieces(*self._next())
+
+    def _send(self, batch: pa.RecordBatch, kinds: bytes | None) -> Iterator[InternalRow]:
+        """Request the predictions of rows, and yield earlier ones while too many requests are under way."""
+        give_large_blocks_back(batch.num_rows, batch.nbytes)
+        columns = to_columns(selected(batch, self._settings.input_schema.names), self._settings.input_schema)
+        while len(self._sent) >= _MOST_SENT or (self._sent and self._sent_bytes + len(columns) > _MOST_SENT_BYTES):
+            yield from pieces(*self._next())
+        self._sent.append(_Sent(batch, kinds, columns, self._process.send(columns)))
 
     @property
     def _sent_bytes(self) -> int:

@@ -16,12 +16,15 @@ from operators import (
     BatchOperator,
     JsonSourceBatchOp,
     MemSourceBatchOp,
+    ParquetSinkBatchOp,
     ParquetSourceBatchOp,
+    TFSavedModelPredictBatchOp,
     resetEnv,
     useCustomEnv,
     useLocalEnv,
 )
-from tests.e2e.jobs import script_op, shares
+from tests.akdl.serving import models
+from tests.e2e.jobs import script_op
 from tests.e2e.test_groups import SCHEMA, seen
 
 pytestmark = pytest.mark.flink
@@ -97,11 +100,34 @@ def test_a_killed_process_reads_its_share_again(folder: str, tmp_path: pathlib.P
     script.write_text(KILLED_ONCE)
     op = script_op("echo_ids.py", "worker INT, id BIGINT", 2, userParams={"marker": str(tmp_path / "marker")})
     op.setUserFiles([str(script), op.getUserFiles()[1]]).setMainScriptFile(str(script))
-    found = shares(ParquetSourceBatchOp(filePath=folder).select("id").link(op))
+    ParquetSourceBatchOp(filePath=folder).select("id").link(op).link(ParquetSinkBatchOp(filePath=f"{tmp_path}/out/"))
+    BatchOperator.execute()
     assert (tmp_path / "marker1").exists()
-    assert sorted(rows for rows, _, _ in found.values()) == [501, 502]
-    assert sum(total for _, _, total in found.values()) == sum(range(ROWS))
-    assert sum(different for _, different, _ in found.values()) == ROWS
+    found = pq.read_table(tmp_path / "out")
+    assert sorted(found["id"].to_pylist()) == list(range(ROWS))
+    assert sorted(found["worker"].value_counts().field("counts").to_pylist()) == [501, 502]
+
+
+@pytest.mark.tf
+def test_a_predictor_reads_files(folder: str, tmp_path: pathlib.Path) -> None:
+    useLocalEnv(2)
+    for path in pathlib.Path(folder).iterdir():
+        table = pq.read_table(path)
+        arrays = pa.array([None if id_ == 7 else [id_, 0.5, 0.5] for id_ in table["id"].to_pylist()], pa.list_(pa.float32()))
+        pq.write_table(table.append_column("x", arrays).append_column("k", table["id"]), path, row_group_size=GROUP)
+    predict = TFSavedModelPredictBatchOp(
+        modelPath=models.scaled(2.0),
+        outputSchemaStr="p FLOAT",
+        selectedCols=["x", "k"],
+        reservedCols=["text"],
+        errorCol="wrong",
+    )
+    source = ParquetSourceBatchOp(filePath=folder, filter="id <> 3").select("text, k, x")
+    source.link(predict).link(ParquetSinkBatchOp(filePath=f"{tmp_path}/out/"))
+    BatchOperator.execute()
+    found = {row["text"]: row for row in pq.read_table(tmp_path / "out").to_pylist()}
+    assert found.pop("n7")["p"] is None and set(found) == {f"n{id_}" for id_ in range(ROWS)} - {"n3", "n7"}
+    assert all(row["p"] == 2 * int(text[1:]) + 2 and row["wrong"] is None for text, row in found.items())
 
 
 def test_a_seed_needs_files_in_groups(folder: str, tmp_path: pathlib.Path) -> None:
