@@ -68,7 +68,7 @@ class PredictOp(WithParams, Operator[Any]):
 
         table = data.getOutputTable()
         table_env = environment_of(table)
-        settings = self._settings(data, model)
+        settings = self._settings(data, model, models is not None)
         group = settings.process.group
         self._models = frozenset({group})
         needs = [need for each in (data, models) if each is not None for need in each._groups.values()]
@@ -83,7 +83,7 @@ class PredictOp(WithParams, Operator[Any]):
         self._include(data, *([] if models is None else [models]))
         self._fix()
 
-    def _settings(self, data: Operator[Any], model: str) -> PredictionSettings:
+    def _settings(self, data: Operator[Any], model: str, has_models: bool) -> PredictionSettings:
         from bridge.flink.arrow_operators import Gathering
         from bridge.serving.prediction import PredictionSettings
 
@@ -114,6 +114,7 @@ class PredictOp(WithParams, Operator[Any]):
         result, error_column = tuple((column, place is None) for column, place in placed), values["errorCol"]
         if error_column in [column for column, _ in result]:
             raise ConfigurationError(f"{name}: errorCol {error_column!r} is also another column of the result: rename it")
+        infer_timeout_s = values["stallTimeout"] if values["inferTimeout"] is None else values["inferTimeout"]
         serving = Serving(
             tag=values["graphDefTag"],
             signature=values["signatureDefKey"],
@@ -124,6 +125,7 @@ class PredictOp(WithParams, Operator[Any]):
             cells_hold_batches=values["cellsHoldBatches"],
             batch_size=values["inferBatchSize"],
             batch_bytes=values["inferBatchBytes"],
+            infer_timeout_s=infer_timeout_s,
             intra_op_parallelism=values["intraOpParallelism"] or 0,
             defaults=values["defaults"],
             **_newer_models(name, values),
@@ -138,6 +140,9 @@ class PredictOp(WithParams, Operator[Any]):
             intra_op_parallelism=values["intraOpParallelism"],
             start_timeout_s=values["startTimeout"],
             stall_timeout_s=values["stallTimeout"],
+            infer_timeout_s=infer_timeout_s,
+            gpus=values["gpusPerModel"],
+            restarts=not has_models,
         )
         gathering = Gathering()
         if "chunkWait" in values:

@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Opt
 from akdl.serving.model import ServedModel
 from akdl.serving.model_folder import ModelFolder
 from akdl.serving.prediction_errors import BadRow, ServingError
+from akdl.serving.stalled_batches import UNWATCHED, WatchedCall
 from akdl.wire.columns import Values
 
 _TRIAL_ROWS = 256
@@ -34,10 +35,12 @@ class LiveModel:
     def model(self) -> ServedModel:
         return self._current.model
 
-    def predict_collecting(self, columns: Mapping[str, Any], rows: int) -> Tuple[Dict[str, Values], List[BadRow], int]:
+    def predict_collecting(
+        self, columns: Mapping[str, Any], rows: int, call: WatchedCall = UNWATCHED
+    ) -> Tuple[Dict[str, Values], List[BadRow], int]:
         """Predict, and return the number of the model too."""
         with self._in_use() as used:
-            results, bad = used.model.predict_collecting(columns, rows)
+            results, bad = used.model.predict_collecting(columns, rows, call)
         if rows:
             first = {name: column[:_TRIAL_ROWS] for name, column in columns.items()}
             self._sample = _Sample(first, min(rows, _TRIAL_ROWS), {row for row, _ in bad})

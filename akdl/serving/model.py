@@ -33,6 +33,7 @@ from akdl.serving.output_cells import OutputColumn, OutputConverter
 from akdl.serving.prediction_errors import BadRow, RowsError, ServingError, SignatureError
 from akdl.serving.runners import Runner, is_out_of_memory, row_errors
 from akdl.serving.signature import TensorDescription, find_tensor, resolve, tensors_text
+from akdl.serving.stalled_batches import UNWATCHED, BatchWatch, WatchedCall
 from akdl.storage.model_archive import find_saved_model
 from akdl.wire.cells import Array
 from akdl.wire.columns import Values
@@ -52,6 +53,7 @@ class ServedModel:
             `key` shows the output of its name, or the only output of the model.
         utf8_columns: Columns of strings whose cells are bytes in UTF-8, which TensorFlow takes directly.
         report: Takes a logging level and a message.
+        watch: Looks after batches that take too long.
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class ServedModel:
         utf8_columns: Collection[str] = (),
         defaults: Optional[Mapping[str, object]] = None,
         report: Callable[[int, str], None] = logger.log,
+        watch: Optional[BatchWatch] = None,
     ) -> None:
         if batch_size < 1:
             raise ServingError(f"inferBatchSize: expected at least 1, got {batch_size}")
@@ -82,6 +85,7 @@ class ServedModel:
         self._batch_size = self._fixed_batch or batch_size
         self._batch_bytes = batch_bytes
         self._report = report
+        self._watch = watch or BatchWatch()
         keys = {converter.key for converter in self._outputs}
         used = [tensor for tensor in self.signature.outputs if tensor.key in keys]
         self._runner = Runner(folder, tags, self.signature, used, intra_op_parallelism)
@@ -104,11 +108,12 @@ class ServedModel:
         return results
 
     def predict_collecting(
-        self, columns: Mapping[str, object], rows: Optional[int] = None
+        self, columns: Mapping[str, object], rows: Optional[int] = None, call: WatchedCall = UNWATCHED
     ) -> Tuple[Dict[str, Values], List[BadRow]]:
         """Predict rows; return the result columns, with None in the cells of bad rows, and the bad rows' errors."""
         count = self._count(columns, rows)
-        errors: Dict[int, str] = {}
+        stalls = f"the model does not finish with it within {self._watch.limit_s:g} s (inferTimeout)"
+        errors: Dict[int, str] = dict.fromkeys(call.left_out, stalls)
         parts_of: Dict[str, List[Converted]] = {}
         for converter in self._inputs:
             converted = converter.convert(self._filled(converter.column, columns))
@@ -120,8 +125,8 @@ class ServedModel:
         }
         good = [row for row in range(count) if row not in errors] if errors else range(count)
         parts: List[_Predicted] = []
-        for batch in self._batches(values, good):
-            parts.extend(self._predict_batch(values, batch, errors))
+        for batch in self._batches(values, good, call.most_rows or self._batch_size):
+            parts.extend(self._predict_batch(values, batch, errors, call))
         results = {
             converter.name: _gathered([(part.rows, part.cells[index]) for part in parts], count)
             for index, converter in enumerate(self._outputs)
@@ -229,7 +234,7 @@ class ServedModel:
             raise ServingError(f"the columns have different numbers of rows: {counts}, expected {rows or 'equal ones'}")
         return next(iter(counts.values()))
 
-    def _batches(self, values: Dict[str, Converted], good: Sequence[int]) -> Iterator[Sequence[int]]:
+    def _batches(self, values: Dict[str, Converted], good: Sequence[int], most: int) -> Iterator[Sequence[int]]:
         groups: Iterable[Sequence[int]] = [good]
         if any(isinstance(converted.values, list) for converted in values.values()):
             by_shape: Dict[Any, List[int]] = {}
@@ -239,7 +244,7 @@ class ServedModel:
         for group in groups:
             start = 0
             while start < len(group):
-                batch = group[start : start + (1 if self._cells_hold_batches else self._batch_size)]
+                batch = group[start : start + (1 if self._cells_hold_batches else min(most, self._batch_size))]
                 while len(batch) > 1:
                     size = sum(converted.size(batch) for converted in values.values())
                     if size <= self._batch_bytes:
@@ -248,9 +253,12 @@ class ServedModel:
                 yield batch
                 start += len(batch)
 
-    def _predict_batch(self, values: Dict[str, Converted], rows: Sequence[int], errors: Dict[int, str]) -> "List[_Predicted]":
+    def _predict_batch(
+        self, values: Dict[str, Converted], rows: Sequence[int], errors: Dict[int, str], call: WatchedCall
+    ) -> "List[_Predicted]":
         try:
-            fetched = self._call({key: converted.take(rows) for key, converted in values.items()}, len(rows))
+            with self._watch.batch(call, rows):
+                fetched = self._call({key: converted.take(rows) for key, converted in values.items()}, len(rows))
         except row_errors() as error:
             lacks_memory, message = is_out_of_memory(error), getattr(error, "message", error)
         else:
@@ -260,7 +268,7 @@ class ServedModel:
             errors.update(dict.fromkeys(rows, f"{reason}: {message}"))
             return []
         middle = len(rows) // 2
-        parts = [part for half in (rows[:middle], rows[middle:]) for part in self._predict_batch(values, half, errors)]
+        parts = [part for half in (rows[:middle], rows[middle:]) for part in self._predict_batch(values, half, errors, call)]
         if lacks_memory and sum(len(part.rows) for part in parts) == len(rows):  # else a row was too large, not the batch
             self._keep_size(max(len(part.rows) for part in parts))
         return parts

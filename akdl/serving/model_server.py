@@ -29,6 +29,7 @@ from akdl.serving.model import BATCH_BYTES, ServedModel
 from akdl.serving.model_stream import ModelFolderWatch
 from akdl.serving.output_cells import OutputColumn
 from akdl.serving.prediction_errors import ServingError
+from akdl.serving.stalled_batches import CALL, BatchWatch, WatchedCall
 from akdl.serving.tensorflow_import import import_tensorflow
 from akdl.storage.model_archive import ModelError
 from akdl.wire import BadRow, Description, Empty, Failure, Notice, Notices, Offer, Prediction, Rows, ServedTensor, Serving
@@ -38,7 +39,7 @@ from akdl.wire.token import RefusesStrangers
 
 logger = logging.getLogger(__name__)
 
-Behaviour = Callable[[Any], Any]
+Behaviour = Callable[[Any, grpc.ServicerContext], Any]
 
 _CALLS_AT_ONCE = 16  # for decoding and encoding; TensorFlow has its own threads
 _LOOK_AGAIN_S = 0.5  # delay until a waiting call notices that its client has gone
@@ -54,6 +55,7 @@ class ModelServer:
 
     def __init__(self, serving: Serving, address: str, token: str, work_dir: Optional[str] = None) -> None:
         self._serving = serving
+        self._watch = BatchWatch(serving.infer_timeout_s, work_dir or ".")
         self._work_dir = work_dir
         self._ready = threading.Event()
         self._live: Optional[LiveModel] = None
@@ -112,6 +114,7 @@ class ModelServer:
         self._description = Description(
             inputs=_tensors(live.model.inputs), outputs=_tensors(live.model.outputs), tensorflow_version=tf.__version__
         )
+        self._description.gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "")
         if serving.model_folder:
             watch = ModelFolderWatch(serving.model_folder, serving.models_from_ms, self._offer, self._report)
             watch.look()  # a restarted job starts with its latest model
@@ -134,6 +137,7 @@ class ModelServer:
             utf8_columns=[column.name for column in serving.input_columns if is_utf8(column)],
             defaults=json.loads(serving.defaults or "{}"),
             report=self._report,
+            watch=self._watch,
         )
 
     def _look(self, watch: ModelFolderWatch) -> None:
@@ -157,7 +161,7 @@ class ModelServer:
 
     def _handlers(self) -> Any:
         behaviours: Dict[str, Tuple[Behaviour, Any]] = {
-            "Describe": (lambda _: self._description, Empty),
+            "Describe": (lambda _, context: self._description, Empty),
             "Predict": (self._predict, Rows),
             "Replace": (self._replace, Offer),
         }
@@ -173,16 +177,17 @@ class ModelServer:
             while not self._ready.wait(_LOOK_AGAIN_S):
                 if not context.is_active():
                     context.abort(grpc.StatusCode.CANCELLED, "the client has gone")
-            return behaviour(request)
+            return behaviour(request, context)
 
         return call
 
-    def _predict(self, rows: Rows) -> Prediction:
+    def _predict(self, rows: Rows, context: grpc.ServicerContext) -> Prediction:
         if self._live is None:
             return Prediction(failure=self._description.failure)
         try:
             columns = decode_columns(rows, self._serving.input_columns, utf8=True)
-            results, bad, number = self._live.predict_collecting(columns, rows.rows)
+            call = WatchedCall(*json.loads(dict(context.invocation_metadata()).get(CALL, "[]")))
+            results, bad, number = self._live.predict_collecting(columns, rows.rows, call)
             bad_rows = [BadRow(row=row, message=message) for row, message in bad]
             prediction = Prediction(bad_rows=bad_rows, model=number)
             fill_rows(prediction.rows, results, self._serving.output_columns)
@@ -192,7 +197,7 @@ class ModelServer:
         except Exception as error:  # the client decides how to handle it
             return Prediction(failure=_failure(error))
 
-    def _replace(self, offer: Offer) -> Notices:
+    def _replace(self, offer: Offer, context: grpc.ServicerContext) -> Notices:
         try:
             self._offer(offer.model, offer.name)
         except Exception as error:  # after any error, the model in use stays

@@ -73,10 +73,25 @@ class Lease:
             os.close(self._held.pop())  # not LOCK_UN, which would end the lease of the child too
 
 
-def lease(count: int | None, inventory: Sequence[str], wait_s: float = 0.0, folder: str | None = None) -> Lease:
+def lease_for(name: str, count: int | None, wait_s: float) -> Lease | None:
+    """Lease GPUs of this host for a process; None where the host's GPUs are unknown. See `lease`."""
+    try:
+        found = inventory(os.environ)
+        if found is None:
+            return None
+        leased = lease(count, found, wait_s, name=name)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{name}: {error}") from None
+    if found:
+        logger.info("%s: GPUs %s", name, ", ".join(leased.devices) or "none (not requested, or not free)")
+    return leased
+
+
+def lease(count: int | None, inventory: Sequence[str], wait_s: float = 0.0, folder: str | None = None, name: str = "") -> Lease:
     """Lease free GPUs; ConfigurationError if there are too few.
 
-    With `count` None it is one GPU if one is free at once, else an empty lease. `wait_s` is for a job that has just ended.
+    With `count` None it is one GPU if one is free at once, else an empty lease. `wait_s` is for a job that ends soon; a warning
+    says at once who has the GPUs.
     """
     if count == 0 or not inventory:
         if count:
@@ -88,17 +103,27 @@ def lease(count: int | None, inventory: Sequence[str], wait_s: float = 0.0, fold
             f"Ask for fewer. {_HOW_TO_NAME_THEM}"
         )
     place = _lock_folder(folder)
-    deadline = time.monotonic() + wait_s
+    deadline, warned = time.monotonic() + wait_s, False
     while True:
         with _guard(place):
-            leased = _try(1 if count is None else count, inventory, place)
+            leased = _try(1 if count is None else count, inventory, place, name)
             if leased is not None:
                 return leased
             if count is None:
                 return Lease((), ())
             if time.monotonic() >= deadline:
                 raise ConfigurationError(_too_few(count, inventory, place))
+            if not warned:
+                logger.warning("%s: %s It waits for them, at most %g s", name, _too_few(count, inventory, place), wait_s)
+                warned = True
         time.sleep(_POLL_S)
+
+
+def holders(inventory: Sequence[str], folder: str | None = None) -> dict[str, str]:
+    """The leased ones of these GPUs, with the process that has each."""
+    place = _lock_folder(folder)
+    with _guard(place):
+        return _holders(inventory, place)
 
 
 _HOW_TO_NAME_THEM = "The TaskManager's variable AKDL_GPUS can name other GPUs, for example AKDL_GPUS=0,1."
@@ -173,7 +198,7 @@ def _guard(folder: str) -> Iterator[None]:
         os.close(fd)
 
 
-def _try(count: int, inventory: Sequence[str], folder: str) -> Lease | None:
+def _try(count: int, inventory: Sequence[str], folder: str, name: str) -> Lease | None:
     locked: dict[str, int] = {}
     with contextlib.ExitStack() as closing:
         for device in inventory:
@@ -184,22 +209,27 @@ def _try(count: int, inventory: Sequence[str], folder: str) -> Lease | None:
             closing.callback(os.close, fd)
             locked[device] = fd
             os.truncate(fd, 0)
-            os.write(fd, str(os.getpid()).encode())  # for the error of a process that needs it
+            os.write(fd, f"{os.getpid()}{name and ', ' + name}".encode())  # for the error of a process that needs it
             if len(locked) == count:
                 closing.pop_all()
                 return Lease(list(locked), list(locked.values()))
     return None
 
 
-def _too_few(count: int, inventory: Sequence[str], folder: str) -> str:
-    taken = []
+def _holders(inventory: Sequence[str], folder: str) -> dict[str, str]:
+    taken = {}
     for device in inventory:
         fd = _open_device(folder, device)
         try:
             if not try_lock(fd):
-                taken.append(f"{device} (leased by process {os.read(fd, 20).decode() or 'unknown'})")
+                taken[device] = f"leased by process {os.read(fd, 200).decode() or 'unknown'}"
         finally:
             os.close(fd)
+    return taken
+
+
+def _too_few(count: int, inventory: Sequence[str], folder: str) -> str:
+    taken = [f"{device} ({holder})" for device, holder in _holders(inventory, folder).items()]
     return (
         f"{_gpus(count)} wanted for one process, but this host has {len(inventory) - len(taken)} free of {len(inventory)}; "
         f"other processes have {', '.join(taken)}. Ask for fewer per process, run fewer processes on this host (fewer slots "

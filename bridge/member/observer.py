@@ -145,12 +145,13 @@ class TaskObserver:
     def __init__(self, group: str, index: int, attempt: int) -> None:
         now = time.monotonic()
         self._clock = Clock(now)
-        self._rows, self._busy_s = 0, 0.0
+        self._rows, self._busy_s, self._gpus = 0, 0.0, ""
         self._group, self._index, self._attempt = group, index, attempt
         self._file = StatusFile(f"{group}-task-{index}-{attempt}", now)
         self._write(STARTING)
 
-    def loaded(self) -> None:
+    def loaded(self, gpus: str) -> None:
+        self._gpus = gpus
         self._write(FEEDING)
 
     def add(self, rows: int, seconds: float) -> None:
@@ -175,6 +176,7 @@ class TaskObserver:
             index=self._index,
             label=f"task {self._index}",
             attempt=self._attempt,
+            gpus=self._gpus,
             rows_in=self._rows,
             rows_read=self._rows,
             rows_out=self._rows,

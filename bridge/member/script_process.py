@@ -12,13 +12,13 @@ from akdl.process.parent import STOPPED_S
 from akdl.process.preflight import TF1_OPERATOR
 from akdl.wire import ExtraInput, Shares, Task, Wishes
 from bridge.errors.process_failures import describe_failure, paragraphs
-from bridge.exceptions import ConfigurationError, TaskError
+from bridge.exceptions import TaskError
 from bridge.folders.sweep import sweep
 from bridge.folders.temporary_places import places
 from bridge.folders.work_folder import STACKS_FILE, WorkFolder
 from bridge.group.roles import label
 from bridge.host.console import LogFile, say, warn
-from bridge.host.gpus import Lease, inventory, lease
+from bridge.host.gpus import lease_for
 from bridge.host.interpreter import means_tensorflow_1, open_interpreter
 from bridge.host.process import ChildProcess
 from bridge.host.variables import variables
@@ -156,7 +156,9 @@ def launch(
             environment["AKDL_STOPPED_S"] = str(STOPPED_S)
         if index == 0 and means_tensorflow_1(settings.operator):
             environment[TF1_OPERATOR] = settings.operator
-        gpus = _lease_gpus(settings, index)
+        wanted = settings.gpus_per_worker if index < settings.num_workers else 0
+        # After a restart the previous process may still be ending.
+        gpus = lease_for(f"{settings.operator}, {label(index, settings.num_workers)}", wanted, settings.stop_timeout_s)
         if gpus is not None:
             environment["CUDA_VISIBLE_DEVICES"] = gpus.visible
         command = [python.path, "-m", "akdl.process.preflight", "akdl.entry"]
@@ -167,23 +169,6 @@ def launch(
         if gpus is not None:
             gpus.release()
         python.release()
-
-
-def _lease_gpus(settings: GroupSettings, index: int) -> Lease | None:
-    """Lease the GPUs of a worker; a parameter server gets no GPU. None where the host's GPUs are unknown."""
-    name = f"{settings.operator}, {label(index, settings.num_workers)}"
-    try:
-        found = inventory(os.environ)
-        if found is None:
-            return None
-        # After a restart the previous process may still be ending.
-        wanted = settings.gpus_per_worker if index < settings.num_workers else 0
-        leased = lease(wanted, found, settings.stop_timeout_s)
-    except ConfigurationError as error:
-        raise ConfigurationError(f"{name}: {error}") from None
-    if found:
-        logger.info("%s: GPUs %s", name, ", ".join(leased.devices) or "none (not requested, or not free)")
-    return leased
 
 
 def open_log_file(name: str, most_bytes: int, most_files: int | None) -> LogFile | None:

@@ -41,6 +41,7 @@ class MemberStatus:
     phase_s: Mapping[str, float] = field(default_factory=dict)
     cpu_s: float = 0.0
     memory_bytes: int = 0
+    gpus: str = ""  # of a model, as in CUDA_VISIBLE_DEVICES
     lines_before: int = 0
     lines: tuple[str, ...] = ()  # the last printed ones
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import shutil
@@ -10,6 +11,7 @@ import socket
 import subprocess
 import threading
 import time
+import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +22,7 @@ from google.protobuf import json_format
 
 from akdl.folders.private_file import private
 from akdl.process.preflight import UNUSABLE
+from akdl.serving.stalled_batches import CALL, WatchedCall, stalled_file
 from akdl.storage.model_archive import ModelError
 from akdl.storage.model_place import PlacedModel, get_model
 from akdl.wire import Description, Empty, Failure, Notice, Notices, Offer, Prediction, Serving
@@ -29,6 +32,7 @@ from bridge.exceptions import TaskError
 from bridge.folders.process_folder import ProcessFolder, kill, kill_stopped, note_process, process_of
 from bridge.folders.sweep import sweep
 from bridge.folders.work_folder import PRIVATE_FOLDER, WorkFolder
+from bridge.host.gpus import lease_for
 from bridge.host.interpreter import open_interpreter
 from bridge.host.variables import variables
 from bridge.member.observer import ProgressWatch
@@ -39,6 +43,7 @@ logger = logging.getLogger(__name__)
 _POLL_S = 0.05
 LOOK_S = 1.0
 _LEAST_CALL_S = 1.0  # for a first call just before the deadline
+_LATER_S = 5.0  # than the process itself, which reports the rows
 _OPTIONS = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1), ("grpc.enable_http_proxy", 0)]
 
 
@@ -46,7 +51,8 @@ _OPTIONS = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_len
 class ModelSettings:
     """Settings of a model process; `serving` is JSON of the message `Serving` without the path of the model.
 
-    Without `python` it is that of Flink's functions. `start_timeout_s` includes the loading. 0 turns `stall_timeout_s` off.
+    Without `python` it is that of Flink's functions. `start_timeout_s` includes the loading. 0 turns `stall_timeout_s` and
+    `infer_timeout_s` off. `gpus` is None for one if one is free. A process that `restarts` gets its first model again.
     """
 
     operator: str
@@ -58,6 +64,13 @@ class ModelSettings:
     intra_op_parallelism: int | None = None
     start_timeout_s: float = 300.0
     stall_timeout_s: float = 600.0
+    infer_timeout_s: float = 0.0
+    gpus: int | None = None
+    restarts: bool = True
+
+
+class StalledModel(Exception):
+    """The process has ended, as the model did not finish a batch in time; requests have to be sent again."""
 
 
 class NotListening(grpc.RpcError):
@@ -70,6 +83,35 @@ class NotListening(grpc.RpcError):
         return "the process has not reported its address"
 
 
+class Request:
+    """Rows for the model that are under way, and the times of their call and its answer."""
+
+    def __init__(self, columns: bytes) -> None:
+        self.columns = columns
+        self.call: grpc.Future[Prediction] | None = None
+        self.begun = self.ended = time.monotonic()
+        self.watched, self._is_retried = WatchedCall(uuid.uuid4().hex), False
+
+    @property
+    def is_done(self) -> bool:
+        return self.call is not None and self.call.done()
+
+    def begin(self, call: grpc.Future[Prediction]) -> None:
+        self.call, self.ended = call, 0.0
+        call.add_done_callback(self._end)
+
+    def note_stall(self, rows: list[int]) -> None:
+        """Adjust the request to a batch that was not computed in time: it is tried again, then halved, down to one row."""
+        if self._is_retried and len(rows) == 1:
+            self.watched = WatchedCall(self.watched.name, 0, [*self.watched.left_out, *rows])
+        elif self._is_retried and rows:
+            self.watched = self.watched._replace(most_rows=len(rows) // 2)
+        self._is_retried |= bool(rows)
+
+    def _end(self, call: grpc.Future[Prediction]) -> None:
+        self.ended = time.monotonic()
+
+
 class ModelProcess:
     """A task's hold on the model process of its host, which is started if need be, and the channel to it."""
 
@@ -79,25 +121,43 @@ class ModelProcess:
         self._folder = ProcessFolder(settings.group)
         self._process: subprocess.Popen[bytes] | None = None  # if this task has started it
         self._channel: grpc.Channel | None = None
-        self._pipe = self._join(model)
-        self.description = self._wait_until_loaded(model)
+        self._model = model
+        self._open()
+
+    def _open(self) -> None:
+        self._pipe = self._join(self._model)
+        self.description = self._wait_until_loaded(self._model)
+        process = process_of(self.folder)
+        self._pid = 0 if process is None else process.pid
         if self.description.HasField("failure"):
             self.close()
-            raise TaskError(f"{settings.operator}: {_text(self.description.failure)}")
+            raise TaskError(f"{self._settings.operator}: {_text(self.description.failure)}")
+
+    def restart(self) -> None:
+        """Join the process that follows one that has ended; the first task to do so starts it."""
+        self.close()
+        self._channel = self._process = None
+        self._open()
 
     def predict(self, columns: bytes) -> Prediction:
-        return self.answer(self.send(columns))
+        request = Request(columns)
+        self.send(request)
+        return self.answer(request)
 
-    def send(self, columns: bytes) -> grpc.Future[Prediction]:
-        """Begin to predict rows; several such calls may be under way."""
-        call: grpc.Future[Prediction] = self._method("Predict", None, Prediction).future(columns, metadata=self._metadata)
-        return call
+    def send(self, request: Request) -> None:
+        """Begin to predict rows; several requests may be under way."""
+        metadata = [*self._metadata, (CALL, json.dumps(request.watched))]
+        request.begin(self._method("Predict", None, Prediction).future(request.columns, metadata=metadata))
 
-    def answer(self, call: grpc.Future[Prediction]) -> Prediction:
+    def answer(self, request: Request) -> Prediction:
         try:
-            prediction: Prediction = self._result(call)
+            prediction: Prediction = self._result(request.call)
         except grpc.RpcError as error:
-            raise TaskError(self._lost(error)) from None
+            stalled = self._stalled()
+            if stalled is None:
+                raise TaskError(self._lost(error)) from None
+            request.note_stall(stalled.get(request.watched.name, []))
+            raise StalledModel from None
         if prediction.HasField("failure"):
             raise TaskError(f"{self._settings.operator}: the model failed: {_text(prediction.failure)}")
         self._log(prediction.notices)
@@ -169,11 +229,14 @@ class ModelProcess:
         shutil.rmtree(os.path.join(place, PRIVATE_FOLDER), ignore_errors=True)  # of a process that was killed
         self._folder.forget_address()
         folder = WorkFolder((), place)
-        python = None
+        python = gpus = None
         try:
             python = open_interpreter(settings.operator, settings.python)
             environment = variables(settings.intra_op_parallelism, os.environ, python.path, folder, settings.env_vars)
             serving = json_format.Parse(settings.serving, Serving())
+            gpus = lease_for(settings.operator, settings.gpus, settings.start_timeout_s)
+            if gpus is not None:
+                environment["CUDA_VISIBLE_DEVICES"] = gpus.visible
             serving.model = self._brought(model) if isinstance(model, PlacedModel) else model
             # In a file: with thousands of columns it is too long for a variable.
             serving_file = os.path.join(place, "serving.json")
@@ -190,15 +253,16 @@ class ModelProcess:
                 self._process = subprocess.Popen(
                     [python.path, "-m", "akdl.process.preflight", "akdl.serving.model_server"],
                     env=environment, cwd=place, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                    pass_fds=[pipe, *python.fds], start_new_session=True,
+                    pass_fds=[pipe, *python.fds, *(gpus.fds if gpus else ())], start_new_session=True,
                 )  # fmt: skip
             note_process(place, self._process.pid)
         except BaseException:
             self._folder.empty()  # as the process would do at its end
             raise
         finally:
-            if python is not None:
-                python.release()
+            for held in (python, gpus):  # the process has inherited what they lock
+                if held is not None:
+                    held.release()
         threading.Thread(target=self._process.wait, name="akdl-reap", daemon=True).start()
         logger.info("%s: process %d serves the model", settings.operator, self._process.pid)
 
@@ -214,10 +278,24 @@ class ModelProcess:
         logger.info("%s: the model was on this host after %.1f s", self._settings.operator, time.monotonic() - begun)
         return path
 
+    def _stalled(self) -> dict[str, list[int]] | None:
+        """Rows of the batches that were not computed in time, by request; None when the process ended otherwise."""
+        limit_s, operator = self._settings.infer_timeout_s, self._settings.operator
+        try:
+            with open(stalled_file(self.folder, self._pid), encoding="ascii") as file:
+                found: dict[str, list[int]] = json.load(file)
+        except FileNotFoundError:
+            return None
+        what = f"the model did not finish {sum(map(len, found.values()))} rows within {limit_s:g} s (inferTimeout)"
+        if not self._settings.restarts:
+            raise TaskError(f"{operator}: {what}, and its process was ended. A model of a stream is not tried again")
+        logger.warning("%s: %s, and are tried again in a fresh process", operator, what)
+        return found
+
     def _result(self, call: object) -> Any:
         limit_s = self._settings.stall_timeout_s
         try:
-            return result_of(call, self.folder, limit_s)
+            return result_of(call, self.folder, limit_s and limit_s + (_LATER_S if self._settings.infer_timeout_s else 0.0))
         except TimeoutError:
             raise TaskError(
                 f"{self._settings.operator}: the process that serves the model made no progress for {limit_s:g} s and was "

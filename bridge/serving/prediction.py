@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import grpc
 import numpy as np
 import pyarrow as pa
 from pyflink.datastream import ProcessFunction, RuntimeContext
@@ -37,7 +36,7 @@ from bridge.folders.shipped import path_on_host, ship, ship_own_packages
 from bridge.host.allocator import give_large_blocks_back
 from bridge.member.observer import TaskObserver
 from bridge.schema import Schema, quoted
-from bridge.serving.model_process import ModelProcess, ModelSettings
+from bridge.serving.model_process import ModelProcess, ModelSettings, Request, StalledModel
 from bridge.settings import PythonArchive
 from bridge.table_env import planning, uids
 from bridge.workarounds.beam_workers import close_with_worker
@@ -133,10 +132,10 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
             self._settings.process.group, runtime_context.get_index_of_this_subtask(), runtime_context.get_attempt_number()
         )
         self._process = model_process(self._settings)
-        self._sent: deque[_Sent] = deque()
+        self._sent: deque[tuple[pa.RecordBatch, bytes | None, Request]] = deque()
         self._model, self._ended = 0, 0.0  # number of the model that answered last, and when
         close_with_worker(self.close)
-        self._status.loaded()
+        self._status.loaded(self._process.description.gpus)
         self._metrics = PredictionMetrics(runtime_context.get_metrics_group(), self._process.description.load_s)
 
     def close(self) -> None:
@@ -154,7 +153,7 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
         elif kind == Element.CHUNK:
             yield from self._send(read_batch(arrow), kinds)
         all_out = kind == Element.ALL_OUT or self._reader is not None
-        while self._sent and (all_out or self._sent[0].call.done()):
+        while self._sent and (all_out or self._sent[0][2].is_done):
             yield from pieces(*self._next())
 
     def _send(self, batch: pa.RecordBatch, kinds: bytes | None) -> Iterator[InternalRow]:
@@ -163,37 +162,37 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
         columns = to_columns(selected(batch, self._settings.input_schema.names), self._settings.input_schema)
         while len(self._sent) >= _MOST_SENT or (self._sent and self._sent_bytes + len(columns) > _MOST_SENT_BYTES):
             yield from pieces(*self._next())
-        self._sent.append(_Sent(batch, kinds, columns, self._process.send(columns)))
+        request = Request(columns)
+        self._process.send(request)
+        self._sent.append((batch, kinds, request))
 
     @property
     def _sent_bytes(self) -> int:
-        return sum(len(sent.columns) for sent in self._sent)
+        return sum(len(request.columns) for _, _, request in self._sent)
 
     def _next(self) -> tuple[pa.RecordBatch, bytes | None]:
         """Wait for the oldest request, and return its rows with the outputs, and their kinds."""
-        sent = self._sent.popleft()
-        prediction = self._process.answer(sent.call)
-        if prediction.model < self._model:  # the requests are computed side by side: a newer model may answer an earlier one
-            prediction = self._process.predict(sent.columns)
+        prediction = self._answer()
+        while prediction.model < self._model:  # requests are computed side by side: a newer model may answer an earlier one
+            self._process.send(self._sent[0][2])
+            prediction = self._answer()
+        batch, kinds, request = self._sent.popleft()
         newer = sum(notice.level == logging.INFO for notice in prediction.notices)  # other notices are warnings
-        rows, ended = sent.batch.num_rows, sent.ended or time.monotonic()
-        self._metrics.add(rows, len(prediction.bad_rows), ended - sent.begun, newer)
-        self._status.add(rows, max(0.0, ended - max(sent.begun, self._ended)))
+        rows, ended = batch.num_rows, request.ended or time.monotonic()
+        self._metrics.add(rows, len(prediction.bad_rows), ended - request.begun, newer)
+        self._status.add(rows, max(0.0, ended - max(request.begun, self._ended)))
         self._model, self._ended = prediction.model, ended
-        predicted = with_outputs(sent.batch, prediction, self._decoder, self._settings)
-        return selected(predicted, self._columns), sent.kinds
+        return selected(with_outputs(batch, prediction, self._decoder, self._settings), self._columns), kinds
 
-
-class _Sent:
-    """A request that is under way."""
-
-    def __init__(self, batch: pa.RecordBatch, kinds: bytes | None, columns: bytes, call: grpc.Future[Prediction]) -> None:
-        self.batch, self.kinds, self.columns, self.call = batch, kinds, columns, call
-        self.begun, self.ended = time.monotonic(), 0.0
-        call.add_done_callback(self._end)
-
-    def _end(self, call: grpc.Future[Prediction]) -> None:
-        self.ended = time.monotonic()
+    def _answer(self) -> Prediction:
+        while True:
+            try:
+                return self._process.answer(self._sent[0][2])
+            except StalledModel:
+                self._process.restart()
+                self._model = 0
+                for _, _, request in self._sent:
+                    self._process.send(request)
 
 
 def with_outputs(

@@ -778,6 +778,8 @@ class TrainerParams(WithParams):
         inferBatchBytes: int = ...,
         errorCol: str = ...,
         cellsHoldBatches: bool = ...,
+        gpusPerModel: int = ...,
+        inferTimeout: float = ...,
         modelStreamFilePath: str = ...,
         modelStreamScanInterval: float = ...,
         modelStreamStartTime: str = ...,
@@ -1065,6 +1067,18 @@ class TrainerParams(WithParams):
     def getCellsHoldBatches(self) -> bool:
         """A cell is a whole tensor with the batch dimension, such as [1, 28, 28, 1], as Alink's SavedModel operators take it. (default False)"""
 
+    def setGpusPerModel(self, value: int) -> Self:
+        """GPUs that the process with the model has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
+
+    def getGpusPerModel(self) -> int | None:
+        """GPUs that the process with the model has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
+
+    def setInferTimeout(self, value: float) -> Self:
+        """Seconds within which the model has to finish a batch; a batch that takes longer is tried again in a fresh process, then halved, until the row is found; 0 for no limit. If unset, stallTimeout. (default None)"""
+
+    def getInferTimeout(self) -> float | None:
+        """Seconds within which the model has to finish a batch; a batch that takes longer is tried again in a fresh process, then halved, until the row is found; 0 for no limit. If unset, stallTimeout. (default None)"""
+
     def setModelStreamFilePath(self, value: str) -> Self:
         """Folder in which newer models appear, as SavedModel folders or zip or tar files of them; the newest takes over. Every host has to have it. (default None)"""
 
@@ -1133,8 +1147,10 @@ class PredictParams(WithParams):
         cellsHoldBatches: bool = ...,
         pythonEnv: str | Sequence[str] = ...,
         envVars: Sequence[str] = ...,
+        gpusPerModel: int = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
+        inferTimeout: float = ...,
         progress: bool = ...,
         MLEnvironmentId: int = ...,
     ) -> None: ...
@@ -1255,6 +1271,12 @@ class PredictParams(WithParams):
     def getEnvVars(self) -> list[str]:
         """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
+    def setGpusPerModel(self, value: int) -> Self:
+        """GPUs that the process with the model has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
+
+    def getGpusPerModel(self) -> int | None:
+        """GPUs that the process with the model has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
+
     def setStartTimeout(self, value: float) -> Self:
         """Seconds within which the process with the model has to have loaded it. (default 300.0)"""
 
@@ -1266,6 +1288,12 @@ class PredictParams(WithParams):
 
     def getStallTimeout(self) -> float:
         """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
+
+    def setInferTimeout(self, value: float) -> Self:
+        """Seconds within which the model has to finish a batch; a batch that takes longer is tried again in a fresh process, then halved, until the row is found; 0 for no limit. If unset, stallTimeout. (default None)"""
+
+    def getInferTimeout(self) -> float | None:
+        """Seconds within which the model has to finish a batch; a batch that takes longer is tried again in a fresh process, then halved, until the row is found; 0 for no limit. If unset, stallTimeout. (default None)"""
 
     def setProgress(self, value: bool) -> Self:
         """Show the progress of the job: on a terminal, in a notebook, or in a log. (default True)"""
@@ -1306,8 +1334,10 @@ class SavedModelPredictParams(WithParams):
         cellsHoldBatches: bool = ...,
         pythonEnv: str | Sequence[str] = ...,
         envVars: Sequence[str] = ...,
+        gpusPerModel: int = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
+        inferTimeout: float = ...,
         progress: bool = ...,
         MLEnvironmentId: int = ...,
     ) -> None: ...
@@ -1434,6 +1464,12 @@ class SavedModelPredictParams(WithParams):
     def getEnvVars(self) -> list[str]:
         """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
+    def setGpusPerModel(self, value: int) -> Self:
+        """GPUs that the process with the model has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
+
+    def getGpusPerModel(self) -> int | None:
+        """GPUs that the process with the model has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
+
     def setStartTimeout(self, value: float) -> Self:
         """Seconds within which the process with the model has to have loaded it. (default 300.0)"""
 
@@ -1445,6 +1481,12 @@ class SavedModelPredictParams(WithParams):
 
     def getStallTimeout(self) -> float:
         """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
+
+    def setInferTimeout(self, value: float) -> Self:
+        """Seconds within which the model has to finish a batch; a batch that takes longer is tried again in a fresh process, then halved, until the row is found; 0 for no limit. If unset, stallTimeout. (default None)"""
+
+    def getInferTimeout(self) -> float | None:
+        """Seconds within which the model has to finish a batch; a batch that takes longer is tried again in a fresh process, then halved, until the row is found; 0 for no limit. If unset, stallTimeout. (default None)"""
 
     def setProgress(self, value: bool) -> Self:
         """Show the progress of the job: on a terminal, in a notebook, or in a log. (default True)"""
@@ -1484,8 +1526,10 @@ class PredictStreamParams(WithParams):
         cellsHoldBatches: bool = ...,
         pythonEnv: str | Sequence[str] = ...,
         envVars: Sequence[str] = ...,
+        gpusPerModel: int = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
+        inferTimeout: float = ...,
         progress: bool = ...,
         MLEnvironmentId: int = ...,
         modelFilePath: str = ...,
@@ -1612,6 +1656,12 @@ class PredictStreamParams(WithParams):
     def getEnvVars(self) -> list[str]:
         """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
+    def setGpusPerModel(self, value: int) -> Self:
+        """GPUs that the process with the model has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
+
+    def getGpusPerModel(self) -> int | None:
+        """GPUs that the process with the model has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
+
     def setStartTimeout(self, value: float) -> Self:
         """Seconds within which the process with the model has to have loaded it. (default 300.0)"""
 
@@ -1623,6 +1673,12 @@ class PredictStreamParams(WithParams):
 
     def getStallTimeout(self) -> float:
         """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
+
+    def setInferTimeout(self, value: float) -> Self:
+        """Seconds within which the model has to finish a batch; a batch that takes longer is tried again in a fresh process, then halved, until the row is found; 0 for no limit. If unset, stallTimeout. (default None)"""
+
+    def getInferTimeout(self) -> float | None:
+        """Seconds within which the model has to finish a batch; a batch that takes longer is tried again in a fresh process, then halved, until the row is found; 0 for no limit. If unset, stallTimeout. (default None)"""
 
     def setProgress(self, value: bool) -> Self:
         """Show the progress of the job: on a terminal, in a notebook, or in a log. (default True)"""
@@ -1699,8 +1755,10 @@ class SavedModelPredictStreamParams(WithParams):
         cellsHoldBatches: bool = ...,
         pythonEnv: str | Sequence[str] = ...,
         envVars: Sequence[str] = ...,
+        gpusPerModel: int = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
+        inferTimeout: float = ...,
         progress: bool = ...,
         MLEnvironmentId: int = ...,
         modelStreamFilePath: str = ...,
@@ -1832,6 +1890,12 @@ class SavedModelPredictStreamParams(WithParams):
     def getEnvVars(self) -> list[str]:
         """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
+    def setGpusPerModel(self, value: int) -> Self:
+        """GPUs that the process with the model has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
+
+    def getGpusPerModel(self) -> int | None:
+        """GPUs that the process with the model has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
+
     def setStartTimeout(self, value: float) -> Self:
         """Seconds within which the process with the model has to have loaded it. (default 300.0)"""
 
@@ -1843,6 +1907,12 @@ class SavedModelPredictStreamParams(WithParams):
 
     def getStallTimeout(self) -> float:
         """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
+
+    def setInferTimeout(self, value: float) -> Self:
+        """Seconds within which the model has to finish a batch; a batch that takes longer is tried again in a fresh process, then halved, until the row is found; 0 for no limit. If unset, stallTimeout. (default None)"""
+
+    def getInferTimeout(self) -> float | None:
+        """Seconds within which the model has to finish a batch; a batch that takes longer is tried again in a fresh process, then halved, until the row is found; 0 for no limit. If unset, stallTimeout. (default None)"""
 
     def setProgress(self, value: bool) -> Self:
         """Show the progress of the job: on a terminal, in a notebook, or in a log. (default True)"""
@@ -2138,6 +2208,8 @@ class KerasTrainerParams(WithParams):
         inferBatchSize: int = ...,
         inferBatchBytes: int = ...,
         errorCol: str = ...,
+        gpusPerModel: int = ...,
+        inferTimeout: float = ...,
         modelStreamFilePath: str = ...,
         modelStreamScanInterval: float = ...,
         modelStreamStartTime: str = ...,
@@ -2362,6 +2434,18 @@ class KerasTrainerParams(WithParams):
     def getErrorCol(self) -> str | None:
         """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; if unset, such a row fails the job. (default None)"""
 
+    def setGpusPerModel(self, value: int) -> Self:
+        """GPUs that the process with the model has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
+
+    def getGpusPerModel(self) -> int | None:
+        """GPUs that the process with the model has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
+
+    def setInferTimeout(self, value: float) -> Self:
+        """Seconds within which the model has to finish a batch; a batch that takes longer is tried again in a fresh process, then halved, until the row is found; 0 for no limit. If unset, stallTimeout. (default None)"""
+
+    def getInferTimeout(self) -> float | None:
+        """Seconds within which the model has to finish a batch; a batch that takes longer is tried again in a fresh process, then halved, until the row is found; 0 for no limit. If unset, stallTimeout. (default None)"""
+
     def setModelStreamFilePath(self, value: str) -> Self:
         """Folder in which newer models appear, as SavedModel folders or zip or tar files of them; the newest takes over. Every host has to have it. (default None)"""
 
@@ -2420,8 +2504,10 @@ class KerasPredictParams(WithParams):
         errorCol: str = ...,
         pythonEnv: str | Sequence[str] = ...,
         envVars: Sequence[str] = ...,
+        gpusPerModel: int = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
+        inferTimeout: float = ...,
         progress: bool = ...,
         MLEnvironmentId: int = ...,
     ) -> None: ...
@@ -2485,6 +2571,12 @@ class KerasPredictParams(WithParams):
     def getEnvVars(self) -> list[str]:
         """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
+    def setGpusPerModel(self, value: int) -> Self:
+        """GPUs that the process with the model has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
+
+    def getGpusPerModel(self) -> int | None:
+        """GPUs that the process with the model has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
+
     def setStartTimeout(self, value: float) -> Self:
         """Seconds within which the process with the model has to have loaded it. (default 300.0)"""
 
@@ -2496,6 +2588,12 @@ class KerasPredictParams(WithParams):
 
     def getStallTimeout(self) -> float:
         """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
+
+    def setInferTimeout(self, value: float) -> Self:
+        """Seconds within which the model has to finish a batch; a batch that takes longer is tried again in a fresh process, then halved, until the row is found; 0 for no limit. If unset, stallTimeout. (default None)"""
+
+    def getInferTimeout(self) -> float | None:
+        """Seconds within which the model has to finish a batch; a batch that takes longer is tried again in a fresh process, then halved, until the row is found; 0 for no limit. If unset, stallTimeout. (default None)"""
 
     def setProgress(self, value: bool) -> Self:
         """Show the progress of the job: on a terminal, in a notebook, or in a log. (default True)"""
@@ -2525,8 +2623,10 @@ class KerasPredictStreamParams(WithParams):
         errorCol: str = ...,
         pythonEnv: str | Sequence[str] = ...,
         envVars: Sequence[str] = ...,
+        gpusPerModel: int = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
+        inferTimeout: float = ...,
         progress: bool = ...,
         MLEnvironmentId: int = ...,
         modelFilePath: str = ...,
@@ -2596,6 +2696,12 @@ class KerasPredictStreamParams(WithParams):
     def getEnvVars(self) -> list[str]:
         """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
+    def setGpusPerModel(self, value: int) -> Self:
+        """GPUs that the process with the model has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
+
+    def getGpusPerModel(self) -> int | None:
+        """GPUs that the process with the model has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
+
     def setStartTimeout(self, value: float) -> Self:
         """Seconds within which the process with the model has to have loaded it. (default 300.0)"""
 
@@ -2607,6 +2713,12 @@ class KerasPredictStreamParams(WithParams):
 
     def getStallTimeout(self) -> float:
         """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
+
+    def setInferTimeout(self, value: float) -> Self:
+        """Seconds within which the model has to finish a batch; a batch that takes longer is tried again in a fresh process, then halved, until the row is found; 0 for no limit. If unset, stallTimeout. (default None)"""
+
+    def getInferTimeout(self) -> float | None:
+        """Seconds within which the model has to finish a batch; a batch that takes longer is tried again in a fresh process, then halved, until the row is found; 0 for no limit. If unset, stallTimeout. (default None)"""
 
     def setProgress(self, value: bool) -> Self:
         """Show the progress of the job: on a terminal, in a notebook, or in a log. (default True)"""

@@ -197,6 +197,15 @@ PREDICT_STALL_TIMEOUT = Param(
     "Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 "
     "for never.", seconds, 600.0,
 )  # fmt: skip
+INFER_TIMEOUT = Param(
+    "inferTimeout", "float",
+    "Seconds within which the model has to finish a batch; a batch that takes longer is tried again in a fresh process, then "
+    "halved, until the row is found; 0 for no limit. If unset, stallTimeout.", seconds, None,
+)  # fmt: skip
+GPUS_PER_MODEL = replace(
+    GPUS_PER_WORKER, name="gpusPerModel",
+    doc="GPUs that the process with the model has for itself, 0 for none; if unset, one where the host has a free one.",
+)  # fmt: skip
 PREDICT_START_TIMEOUT = replace(START_TIMEOUT, doc="Seconds within which the process with the model has to have loaded it.")
 PREDICT_WAIT = replace(CHUNK_WAIT, doc=CHUNK_WAIT.doc.replace("the script", "the model"))
 
@@ -254,7 +263,7 @@ STREAM = (
 PREDICT = (
     MODEL_SCHEMA_STR, OUTPUT_SIGNATURE_DEFS, FED_COLS, INPUT_SIGNATURE_DEFS, SIGNATURE_DEF_KEY, GRAPH_DEF_TAG,
     RESERVED_COLS, DEFAULTS, INFER_BATCH_SIZE, INFER_BATCH_BYTES, MODEL_THREADS, ERROR_COL, CELLS_HOLD_BATCHES, PYTHON_ENV,
-    ENV_VARS, PREDICT_START_TIMEOUT, PREDICT_STALL_TIMEOUT, PROGRESS, ML_ENVIRONMENT_ID,
+    ENV_VARS, GPUS_PER_MODEL, PREDICT_START_TIMEOUT, PREDICT_STALL_TIMEOUT, INFER_TIMEOUT, PROGRESS, ML_ENVIRONMENT_ID,
 )  # fmt: skip
 KERAS_TRAIN = (
     TENSOR_COL, LABEL_COL, LAYERS, OPTIMIZER, LEARNING_RATE, NUM_EPOCHS, BATCH_SIZE, VALIDATION_SPLIT, SAVE_BEST_ONLY,
@@ -264,7 +273,8 @@ KERAS_TRAIN = (
 )  # fmt: skip
 KERAS_PREDICT = (
     PREDICTION_COL, PREDICTION_DETAIL_COL, RESERVED_COLS, INFER_BATCH_SIZE, INFER_BATCH_BYTES, MODEL_THREADS, ERROR_COL,
-    PYTHON_ENV, ENV_VARS, PREDICT_START_TIMEOUT, PREDICT_STALL_TIMEOUT, PROGRESS, ML_ENVIRONMENT_ID,
+    PYTHON_ENV, ENV_VARS, GPUS_PER_MODEL, PREDICT_START_TIMEOUT, PREDICT_STALL_TIMEOUT, INFER_TIMEOUT, PROGRESS,
+    ML_ENVIRONMENT_ID,
 )  # fmt: skip
 SAVED_MODEL_PREDICT = (MODEL_PATH, *PREDICT)
 _OF_STREAMS = (MODEL_STREAM_FILE_PATH, SCAN_INTERVAL, MODEL_STREAM_START_TIME, PREDICT_WAIT, CHUNK_ROWS)

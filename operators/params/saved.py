@@ -16,6 +16,7 @@ HARMLESS = frozenset(
         "outputSchemaStr", "outputSignatureDefs", "selectedCols", "inputSignatureDefs", "signatureDefKey", "graphDefTag",
         "reservedCols", "defaults", "inferBatchSize", "inferBatchBytes", "intraOpParallelism", "errorCol", "cellsHoldBatches",
         "startTimeout", "stallTimeout", "progress", "MLEnvironmentId", "modelStreamScanInterval", "chunkWait", "chunkRows",
+        "inferTimeout", "gpusPerModel",
     }
 )  # fmt: skip
 KNOWN = {name: param for param in (*catalog.PREDICT_STREAM, catalog.MODEL_PATH) for name in param.names}

@@ -20,7 +20,7 @@ from akdl.tf_version import parse_version
 from bridge.exceptions import BridgeError
 from bridge.folders.shadowing import shadowed_packages
 from bridge.group.addresses import own_host
-from bridge.host.gpus import inventory
+from bridge.host.gpus import holders, inventory
 from bridge.host.interpreter import open_interpreter, versions_of
 from operators.errors.missing_jars import CONNECTOR, FORMAT, in_folder, lib_folder
 from operators.flink.java import OLDEST, ensure_java, version_of
@@ -219,11 +219,12 @@ def files_in_sight() -> Iterator[Finding]:
 def gpus() -> Iterator[Finding]:
     try:
         found = inventory(os.environ)
+        leased = holders(found) if found else {}
     except BridgeError as error:
         yield Finding(WRONG, "GPU", str(error), "fix or unset AKDL_GPUS")
         return
     if found:
-        yield Finding(OK, "GPU", ", ".join(found))
+        yield Finding(OK, "GPU", ", ".join(f"{each} ({leased[each]})" if each in leased else each for each in found))
     elif shutil.which("nvidia-smi") and "CUDA_VISIBLE_DEVICES" not in os.environ and "AKDL_GPUS" not in os.environ:
         remedy = "run nvidia-smi to see why; set AKDL_GPUS= if processes need no GPU"
         yield Finding(WRONG, "GPU", "nvidia-smi is installed and finds no GPU", remedy)

@@ -137,7 +137,9 @@ class OperatorState:
             here = sum(each.phase != STARTING for each in self._members.values())
             return f"starting, {here} of {self._shown.size} processes"
         if self._shown.predicts:
-            return {STARTING: "loading the model", FEEDING: "predicting"}.get(self._phase, "ending")
+            gpus = ", ".join(sorted({each.gpus for each in self._members.values() if each.gpus}))
+            where = f" on GPU {gpus}" if gpus else ""
+            return {STARTING: "loading the model", FEEDING: f"predicting{where}"}.get(self._phase, "ending")
         if self._phase == TRAINING and not self._shown.trains:
             return "running"
         return "ending" if self._phase == ENDED else self._phase

@@ -39,6 +39,7 @@ ALLOWED = {
         "akdl.wire",
         "akdl.wire.cells",
         "akdl.runner.config",
+        "akdl.serving.stalled_batches",
         "akdl.storage.archive",
         "akdl.storage.files",
         "akdl.storage.limits",

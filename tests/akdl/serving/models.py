@@ -104,6 +104,21 @@ def module() -> str:
 
 
 @functools.lru_cache(None)
+def endless(value: int) -> str:
+    """As `scaled(2.0)`, but it does not end when this value is in k."""
+    import tensorflow as tf
+
+    def predict(x: Any, k: Any) -> Any:
+        (turns,) = tf.while_loop(lambda turns: (turns < 1) | tf.reduce_any(k == value), lambda turns: (turns * 0 + 1,), (0,))
+        return {"p": tf.reduce_sum(x, 1) * 2.0 * tf.cast(turns, tf.float32)}
+
+    made = tf.Module()
+    made.f = tf.function(predict, [tf.TensorSpec([None, 3], tf.float32, "x"), tf.TensorSpec([None], tf.int64, "k")])
+    tf.saved_model.save(made, target(f"endless-{value}"), {"serving_default": made.f.get_concrete_function()})
+    return target(f"endless-{value}")
+
+
+@functools.lru_cache(None)
 def scaled(factor: float, width: int = 3, output: str = "p") -> str:
     """Sums the `width` numbers of x and multiplies with `factor`; k does nothing. Another `output` than p is not the only one."""
     import tensorflow as tf

@@ -156,7 +156,7 @@ def test_the_status_of_a_task(tmp_path: pathlib.Path, monkeypatch: pytest.Monkey
 
     task = TaskObserver("predicts_1", 3, 0)
     look()
-    task.loaded()
+    task.loaded("")
     look()
     task.add(10, 0.0)
     task.add(5, 0.0)

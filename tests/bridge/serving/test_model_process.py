@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import pathlib
 import shutil
@@ -22,6 +23,7 @@ from akdl.wire import Serving, TableColumn
 from akdl.wire.columns import encode_columns
 from bridge.exceptions import ConfigurationError, TaskError
 from bridge.folders.process_folder import kill_stopped, note_process
+from bridge.host.gpus import lease_for
 from bridge.serving.model_process import ModelProcess, ModelSettings, result_of
 from tests.akdl.serving import models
 from tests.support.leftovers import DEADLINE_S, task_processes, wait_until
@@ -130,6 +132,7 @@ def test_a_placed_model_is_brought_once_for_all_tasks_of_a_host(
         return get_model(name, model_dir, folder)
 
     monkeypatch.setattr("bridge.serving.model_process.get_model", bring)
+    monkeypatch.setenv("AKDL_GPUS", f"fake{os.getpid()}")
     placed = PlacedModel(named_model(put_model(models.scaled(2.0), str(tmp_path))), str(tmp_path))
     inputs = [TableColumn(name="x", type="ARRAY<FLOAT>"), TableColumn(name="k", type="BIGINT")]
     serving = Serving(input_columns=inputs, output_columns=[TableColumn(name="p", type="DOUBLE")])
@@ -137,10 +140,45 @@ def test_a_placed_model_is_brought_once_for_all_tasks_of_a_host(
     tasks = [ModelProcess(settings, placed) for _ in range(2)]
     rows = encode_columns({"x": [[1.0, 1.0, 1.0]], "k": [0]}, inputs).SerializeToString()
     assert [task.predict(rows).rows.rows for task in tasks] == [1, 1]
-    assert brought == [[]]
+    assert brought == [[]] and {task.description.gpus for task in tasks} == {f"fake{os.getpid()}"}
     for task in tasks:
         task.close()
     wait_until(lambda: not os.path.exists(tasks[0].folder), "the process has ended")
+
+
+@pytest.mark.fault("hosts", "A model that has to wait for a GPU says at once which process has it")
+def test_the_gpu_of_a_model(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    device, python = f"fake{os.getpid()}", tmp_path / "python"
+    monkeypatch.setenv("AKDL_GPUS", device)
+    python.write_text("#!/bin/sh\necho it has $CUDA_VISIBLE_DEVICES.\nexit 1\n")
+    python.chmod(0o755)
+
+    def gpus_of(group: str, gpus: int | None, wait_s: float = 60.0) -> str:
+        settings = ModelSettings("TestOp", group, "{}", "secret", str(python), start_timeout_s=wait_s, gpus=gpus)
+        with pytest.raises(TaskError) as raised:
+            ModelProcess(settings, "model")
+        (said,) = (line for line in str(raised.value).splitlines() if line.startswith("it has"))
+        return said
+
+    assert gpus_of("free", None) == f"it has {device}."
+    assert gpus_of("unwanted", 0) == "it has ."
+    holder = lease_for("Holder", 1, 0.0)
+    assert holder is not None
+    assert gpus_of("taken", None) == "it has ."
+    with pytest.raises(
+        ConfigurationError, match=rf"TestOp: 1 GPU is wanted .* {device} \(leased by process {os.getpid()}, Holder\)"
+    ):
+        ModelProcess(ModelSettings("TestOp", "late", "{}", "secret", str(python), start_timeout_s=0.0, gpus=1), "model")
+    said: list[str] = []
+    caplog.set_level(logging.WARNING, "bridge")
+    waiting = threading.Thread(target=lambda: said.append(gpus_of("waiting", 1)))
+    waiting.start()
+    wait_until(
+        lambda: any("at most 60 s" in line and f"{os.getpid()}, Holder" in line for line in caplog.messages), "it says so"
+    )
+    holder.release()
+    waiting.join(60)
+    assert said == [f"it has {device}."]
 
 
 class Call:

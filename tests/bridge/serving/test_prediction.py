@@ -114,7 +114,7 @@ class Predicting:
             Serving(input_columns=inputs, output_columns=[TableColumn(name="p", type="DOUBLE")], **changes.pop("serving", {}))
         )
         settings = PredictionSettings(
-            ModelSettings("TestOp", f"predicting_{next(_groups)}", serving, "secret", **changes.pop("process", {})),
+            ModelSettings("TestOp", serving=serving, token="secret", **{"group": f"predicting_{next(_groups)}", **changes.pop("process", {})}),
             changes.pop("model", None) or models.scaled(2.0), Schema.parse("x ARRAY<FLOAT>, k BIGINT"), Schema.parse("p DOUBLE"),
             (("k", False), ("p", True)), **changes,
         )  # fmt: skip
@@ -238,6 +238,41 @@ def test_after_a_newer_model_no_row_is_of_the_older_one(predicting: Any) -> None
     assert [rows["p"] for rows, _ in [*function.chunk(1), *function.all_out()]] == [[6.0]]
     list(function.chunk(2))
     sent = function.function._sent
-    answer = sent[0].call.result(60)
+    answer = sent[0][2].call.result(60)
     answer.model, answer.rows.columns[0].values = 1, np.array([0.0], "f8").tobytes()  # as if the older one had done it
     assert [rows["p"] for rows, _ in function.all_out()] == [[9.0]]
+
+
+ENDLESS = {"serving": {"batch_size": 2, "infer_timeout_s": 1.0}, "process": {"infer_timeout_s": 1.0}}
+
+
+@pytest.mark.tf
+@pytest.mark.fault("data", "A row with which the model does not end goes to errorCol, and the rows next to it are predicted")
+def test_a_row_with_which_the_model_does_not_end(predicting: Any) -> None:
+    """Another task of the host has batches under way, and loses none of them."""
+    settings: dict[str, Any] = {**ENDLESS, "model": models.endless(9)}
+    settings["process"]["group"] = f"endless_{next(_groups)}"
+    function, beside = predicting(**settings, error_column="e"), predicting(**settings)
+    (first,) = task_processes()
+    found = [*function.chunk(1), *function.chunk(*range(2, 12)), *function.chunk(20, 21)]
+    found += function.all_out()
+    chunks = [rows for rows, _ in found]
+    keys = [key for rows in chunks for key in rows["k"]]
+    assert keys == [1, *range(2, 12), 20, 21]
+    assert [cell for rows in chunks for cell in rows["p"]] == [None if key == 9 else 2.0 * (1 + key) for key in keys]
+    errors = {key: error for rows in chunks for key, error in zip(rows["k"], rows["e"]) if error}
+    assert errors == {9: "the model does not finish with it within 1 s (inferTimeout)"}
+    (last,) = task_processes()
+    assert last.pid != first.pid
+    assert [*beside.chunk(3), *beside.all_out()] == [({"k": [3], "p": [8.0]}, None)]
+
+
+@pytest.mark.tf
+def test_a_model_of_a_stream_is_not_tried_again(predicting: Any) -> None:
+    """A fresh process would have the first model."""
+    process = {"infer_timeout_s": 1.0, "restarts": False}
+    function = predicting(**{**ENDLESS, "process": process, "model": models.endless(9)})
+    with pytest.raises(
+        TaskError, match=r"TestOp: the model did not finish 1 rows within 1 s \(inferTimeout\), and its process"
+    ):
+        print([*function.chunk(9), *function.all_out()])

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from bridge.host.gpus import lease_for
 from operators.progress import doctor
 from operators.progress.doctor import NOTE, OK, WRONG
 from tests.operators.flink.test_slots import serving
@@ -179,6 +180,11 @@ def test_gpus(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
     assert states(doctor.gpus()) == [WRONG]
     monkeypatch.setenv("AKDL_GPUS", "0,1")
     assert [(each.state, each.found) for each in doctor.gpus()] == [(OK, "0, 1")]
+    device = f"fake{os.getpid()}"
+    monkeypatch.setenv("AKDL_GPUS", device)
+    holder = lease_for("PredictOp", 1, 0.0)
+    assert holder is not None and next(doctor.gpus()).found == f"{device} (leased by process {os.getpid()}, PredictOp)"
+    holder.release()
     monkeypatch.setenv("AKDL_GPUS", "one two")
     assert states(doctor.gpus()) == [WRONG]
 

@@ -44,10 +44,10 @@ def test_a_predictor_tells_its_rows() -> None:
     state = OperatorState(Shown("Op", predicts=True), 0.0)
     assert str(_after(state, (1.0, [_status(phase=STARTING)])).line()) == "Op: loading the model"
     predicts = {"phase": FEEDING, "phase_s": {FEEDING: 2.0}, "flink_waited_s": 1.8, "script_waited_s": 0.2}
-    first = [_status(phase=FEEDING)]
-    then = [_status(rows_in=600, rows_out=600, **predicts), _status(1, rows_in=400, rows_out=400, **predicts)]
+    first = [_status(phase=FEEDING, gpus="1")]
+    then = [_status(rows_in=600, rows_out=600, gpus="1", **predicts), _status(1, rows_in=400, rows_out=400, **predicts)]
     assert str(_after(state, (2.0, first), (4.0, then)).line()) == (
-        "Op: predicting, 1,000 rows in, 1,000 out, 333 rows/s, model waited 10%, Flink waited 90% (the model is the bottleneck)"
+        "Op: predicting on GPU 1, 1,000 rows in, 1,000 out, 333 rows/s, model waited 10%, Flink waited 90% (the model is the bottleneck)"
     )
     state.look(5.0, [_status(phase=ENDED, rows_in=600, rows_out=600), _status(1, phase=ENDED, rows_in=400, rows_out=400)])
     assert str(state.last_line()) == "Op: 1,000 rows in, 1,000 out, 5 s: wait 1, load 1, predict 3"
