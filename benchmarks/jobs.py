@@ -267,10 +267,15 @@ class Comparison:
 
 def job_arguments() -> argparse.Namespace:
     """Return `rounds`, `folder`, `scale` and `only` from the command line."""
+    return job_parser().parse_args()
+
+
+def job_parser() -> argparse.ArgumentParser:
+    """Return a parser of `rounds`, `folder`, `scale` and `only`."""
     known = parser()
     known.add_argument("--scale", type=float, default=1.0, help="factor of all sizes; below 1 no target is decided")
     known.add_argument("--only", default="", help="run only the jobs of lines with this in their name")
-    return known.parse_args()
+    return known
 
 
 def compare(

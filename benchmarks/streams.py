@@ -1,13 +1,14 @@
 """Delay and memory of a stream.
 
-    python benchmarks/streams.py [--seconds S] [--rate ROWS_PER_SECOND] [--rounds N] [--folder FOLDER]
+    python benchmarks/streams.py [--predict] [--seconds S] [--rate ROWS_PER_SECOND] [--rounds N] [--folder FOLDER]
 
 Another process sends rows through a socket at a steady rate, by default 5,000 rows a second for 10 minutes, to a script that
 writes them back. The sink adds the time of arrival. The delay of a row begins when it is due, so a pause of the sender or
 of the socket counts too. The time counts from the script's first batch, since start-up has a benchmark of its own. The first
 quarter is left out, and so is the last second, whose rows leave after the end of the script. The rest is divided into N equal
 parts, and the p99 of each is one value of the figure. Memory is the mean of the second and of the last quarter. A histogram of
-the delays is drawn too. A missing or duplicate row is an error. Linux only.
+the delays is drawn too. A missing or duplicate row is an error. With `--predict`, a small model takes the place of the script.
+Linux only.
 """
 
 from __future__ import annotations
@@ -28,13 +29,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import predict
 from jobs import SCRIPTS
 from processes import KINDS, resident_mb
 from report import Figure, parser, report
 
-P99_MS = 190.0  # targets
+P99_MS, PREDICT_P99_MS = 190.0, 60.0  # targets
 PACE_S = 0.005
 START_UP_S = 120.0
+LOADED_MB = 250.0
 # A heap grows to its maximum before a collection: this much counts from the start.
 HEAP = "-Xms1g -Xmx1g -XX:+AlwaysPreTouch"
 
@@ -80,7 +83,7 @@ def sender(per_second: int) -> Iterator[subprocess.Popen[str]]:
             started.kill()
 
 
-def run(seconds: float, per_second: int, folder: pathlib.Path) -> Stream:
+def run(seconds: float, per_second: int, folder: pathlib.Path, predicts: bool = False) -> Stream:
     """Run the job and return the observations."""
     from operators import useLocalEnv
 
@@ -88,11 +91,12 @@ def run(seconds: float, per_second: int, folder: pathlib.Path) -> Stream:
     environments = useLocalEnv(1)
     with sender(per_second) as sending:
         assert sending.stdin is not None and sending.stdout is not None
-        job = start(environments, int(sending.stdout.readline()), folder)
+        job = start(environments, int(sending.stdout.readline()), folder, predicts)
         limit = time.monotonic() + START_UP_S
-        while not (folder / "begun").exists():
+        # A model has loaded TensorFlow before its first batch, and the first quarter of the time is left out.
+        while not ((folder / "begun").exists() or (predicts and resident_mb().get("tensorflow", 0.0) > LOADED_MB)):
             if time.monotonic() > limit:
-                raise SystemExit(f"no batch has reached the script within {START_UP_S:g} s")
+                raise SystemExit(f"no batch has reached the script or the model within {START_UP_S:g} s")
             time.sleep(PACE_S)
         begun, memory = time.time(), []
         while time.time() < begun + seconds:
@@ -108,22 +112,33 @@ def run(seconds: float, per_second: int, folder: pathlib.Path) -> Stream:
     return Stream(sent, sorted((due / 1000 - begun, seen - due) for _, due, seen in rows), memory)
 
 
-def start(environments: Any, port: int, folder: pathlib.Path) -> Any:
+def start(environments: Any, port: int, folder: pathlib.Path, predicts: bool) -> Any:
     """Start the job, which writes its rows into the folder."""
     from pyflink.datastream import DataStream
 
-    from operators import StreamOperator, TensorFlow2StreamOp
+    from operators import StreamOperator, TensorFlow2StreamOp, TFSavedModelPredictStreamOp
 
     table_env = environments.stenv
     table_env.get_config().set("table.local-time-zone", "UTC")
     lines = environments.senv._j_stream_execution_environment.socketTextStream("127.0.0.1", port)
     table_env.create_temporary_view("lines", table_env.from_data_stream(DataStream(lines)))
     numbers = ", ".join(f"CAST(SPLIT_INDEX(f0, ',', {place}) AS BIGINT) AS {name}" for place, name in enumerate(("id", "sent")))
-    script = str(SCRIPTS / "identity_stream.py")
-    op: Any = TensorFlow2StreamOp(
-        userFiles=[script], mainScriptFile=script, outputSchemaStr="id BIGINT, sent BIGINT", numWorkers=1, numPSs=0,
-        userParams=json.dumps({"begun": str(folder / "begun")}),
-    )  # fmt: skip
+    op: Any
+    if predicts:
+        predict.export_model(str(folder / "model"))
+        numbers += "".join(f", CAST(RAND() AS FLOAT) AS {name}" for name in predict.COLUMNS)
+        op = TFSavedModelPredictStreamOp(
+            modelPath=str(folder / "model"),
+            outputSchemaStr="y FLOAT",
+            selectedCols=predict.COLUMNS,
+            reservedCols=["id", "sent"],
+        )
+    else:
+        script = str(SCRIPTS / "identity_stream.py")
+        op = TensorFlow2StreamOp(
+            userFiles=[script], mainScriptFile=script, outputSchemaStr="id BIGINT, sent BIGINT", numWorkers=1, numPSs=0,
+            userParams=json.dumps({"begun": str(folder / "begun")}),
+        )  # fmt: skip
     StreamOperator.fromTable(table_env.sql_query(f"SELECT {numbers} FROM lines")).link(op)
     table_env.execute_sql(
         f"CREATE TEMPORARY TABLE arrived (id BIGINT, sent BIGINT, seen TIMESTAMP(3)) WITH ('connector' = 'filesystem', "
@@ -184,17 +199,18 @@ def main() -> None:
     """Measure and report."""
     known = parser()
     known.add_argument("--seconds", type=float, default=600.0)
+    known.add_argument("--predict", action="store_true")
     known.add_argument("--rate", type=int, default=5000, help="rows per second")
     given = known.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        stream = run(given.seconds, given.rate, pathlib.Path(folder))
+        stream = run(given.seconds, given.rate, pathlib.Path(folder), given.predict)
     each = parts(stream, given.seconds, given.rounds)
     delays = [delay for part in each for delay in part]
     print(f"{stream.rows:,} rows at {given.rate:,} rows/s, each once")
     quantiles = ", ".join(f"p{100 * share:g} {_quantile(delays, share):.0f}" for share in (0.5, 0.9, 0.99, 0.999))
     print(f"delay in ms: {quantiles}, max {max(delays):.0f}")
     p99 = [_quantile(part, 0.99) for part in each]
-    figures = [Figure("delay, p99", "ms", p99, [P99_MS] * len(p99), "asked for", 1.0)]
+    figures = [Figure("delay, p99", "ms", p99, [PREDICT_P99_MS if given.predict else P99_MS] * len(p99), "asked for", 1.0)]
     for kind in KINDS:
         before, after = growth(stream.memory, kind)
         figures.append(Figure(f"memory, {kind}", "MB", [after], [before], "in the second quarter", 1.15))

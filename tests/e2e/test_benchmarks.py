@@ -79,7 +79,12 @@ SINKS = {f"{form}, {what}" for form in ("csv", "json", "parquet", "feather") for
 
 
 @pytest.mark.parametrize(
-    ("script", "lines"), [("predict", {"a dense layer of 10 to 1"}), ("output", {"write_batch", "write"}), ("sinks", SINKS)]
+    ("script", "lines"),
+    [
+        ("predict", {"a dense layer of 10 to 1, 2 subtasks", "a model of 2 ms a batch, 2 subtasks"}),
+        ("output", {"write_batch", "write"}),
+        ("sinks", SINKS),
+    ],
 )
 def test_jobs_beside_their_limit(tmp_path: pathlib.Path, run_here: Callable[..., str], script: str, lines: set[str]) -> None:
     found = figures(tmp_path, script, run_here(tmp_path, script, "--rounds", "1", "--scale", "0.001"))

@@ -148,7 +148,7 @@ def test_a_placed_model_is_brought_once_for_all_tasks_of_a_host(
 
 @pytest.mark.fault("hosts", "A model that has to wait for a GPU says at once which process has it")
 def test_the_gpu_of_a_model(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
-    device, python = f"fake{os.getpid()}", tmp_path / "python"
+    device, python = f"fake{os.getpid()}waits", tmp_path / "python"
     monkeypatch.setenv("AKDL_GPUS", device)
     python.write_text("#!/bin/sh\necho it has $CUDA_VISIBLE_DEVICES.\nexit 1\n")
     python.chmod(0o755)
