@@ -185,7 +185,7 @@ class ModelServer:
         if self._live is None:
             return Prediction(failure=self._description.failure)
         try:
-            columns = decode_columns(rows, self._serving.input_columns, utf8=True)
+            columns = decode_columns(rows, self._serving.input_columns)
             call = WatchedCall(*json.loads(dict(context.invocation_metadata()).get(CALL, "[]")))
             results, bad, number = self._live.predict_collecting(columns, rows.rows, call)
             bad_rows = [BadRow(row=row, message=message) for row, message in bad]

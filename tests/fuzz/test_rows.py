@@ -100,7 +100,7 @@ def read_all(read: str, message: Rows, columns: list[TableColumn]) -> None:
     elif read == "examples":
         ExampleEncoder(columns).frames(message)
     else:
-        for cells in decode_columns(message, columns, utf8=True).values():
+        for cells in decode_columns(message, columns).values():
             assert len(cells) == message.rows
 
 

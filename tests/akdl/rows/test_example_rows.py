@@ -49,22 +49,22 @@ def plain(cells: Any) -> list[Any]:
         ("FLOAT", ("float", 0.5), FLOAT32, 0.5),
         ("DOUBLE", ("float", 0.5), FLOAT64, 0.5),
         ("DOUBLE", ("bytes", np.float64(0.1).tobytes()), FLOAT64, 0.1),
-        ("STRING", ("bytes", "é".encode()), BYTES, "é"),
-        ("VARCHAR(3)", ("bytes", b"abc"), BYTES, "abc"),
+        ("STRING", ("bytes", "é".encode()), BYTES, "é".encode()),
+        ("VARCHAR(3)", ("bytes", b"abc"), BYTES, b"abc"),
         ("BYTES", ("bytes", b"\xff"), BYTES, b"\xff"),
-        ("DECIMAL(5, 2)", ("bytes", b"1.5"), BYTES, "1.5"),
+        ("DECIMAL(5, 2)", ("bytes", b"1.5"), BYTES, b"1.5"),
         ("DATE", ("int64", 1), INT64, 1),
-        ("DATE", ("bytes", b"2024-02-29"), BYTES, "2024-02-29"),
+        ("DATE", ("bytes", b"2024-02-29"), BYTES, b"2024-02-29"),
         ("TIME(3)", ("int64", 1005), INT64, 1005),
-        ("TIMESTAMP(6)", ("bytes", b"2024-02-29 12:00:00"), BYTES, "2024-02-29 12:00:00"),
+        ("TIMESTAMP(6)", ("bytes", b"2024-02-29 12:00:00"), BYTES, b"2024-02-29 12:00:00"),
         ("TIMESTAMP_LTZ(3)", ("int64", -1000), INT64, -1000),
         ("ARRAY<BIGINT>", ("int64", 1, 2, 3), INT64, [1, 2, 3]),
         ("ARRAY<BIGINT>", ("int64",), INT64, None),
         ("ARRAY<FLOAT> NOT NULL", ("float", 0.5, 1.5), FLOAT32, [0.5, 1.5]),
         ("ARRAY<DOUBLE>", ("bytes", np.array([0.1, 1e300]).tobytes()), FLOAT64, [0.1, 1e300]),
         ("ARRAY<DOUBLE>", ("bytes", np.float64(0.1).tobytes(), np.float64(0.2).tobytes()), FLOAT64, [0.1, 0.2]),
-        ("ARRAY<STRING>", ("bytes", b"a", b""), BYTES, ["a", ""]),
-        ("ARRAY<DATE>", ("bytes", b"2024-02-29"), BYTES, ["2024-02-29"]),
+        ("ARRAY<STRING>", ("bytes", b"a", b""), BYTES, [b"a", b""]),
+        ("ARRAY<DATE>", ("bytes", b"2024-02-29"), BYTES, [b"2024-02-29"]),
     ],
 )
 def test_every_type_with_and_without_nulls(sql: str, feature: tuple[Any, ...], value_type: Any, cell: Any) -> None:
@@ -87,7 +87,7 @@ def test_arrays_of_any_length() -> None:
     )
     decoded = decode_columns(message, schema)
     assert plain(decoded["a"]) == [[1, 2], None, [3]]
-    assert decoded["s"] == [["a"], ["b", "cd"], None]
+    assert decoded["s"] == [[b"a"], [b"b", b"cd"], None]
 
 
 def test_a_feature_without_a_kind_is_null() -> None:
