@@ -47,7 +47,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
 def _say_error(message: str, code: int, cause: Optional[BaseException] = None) -> int:
     if cause is not None:
         traceback.print_exception(type(cause), cause, cause.__traceback__)
-    say(f"train: {message}", sys.stderr)
+    say(f"train: {message}", file=sys.stderr)
     return code
 
 

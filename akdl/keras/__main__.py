@@ -21,19 +21,19 @@ def main(arguments: Optional[List[str]] = None) -> int:
         placeholders = _placeholders(options, config)
         module = load_module(options.module)
     except (ConfigError, UserModuleError, FileNotFoundError) as error:
-        say(f"{options.task}: {error}", sys.stderr)
+        say(f"{options.task}: {error}", file=sys.stderr)
         return WRONG
     try:
         _run(options.task, config, module, placeholders)
     except (ConfigError, UserModuleError) as error:
-        say(f"{options.task}: {error}", sys.stderr)
+        say(f"{options.task}: {error}", file=sys.stderr)
         return WRONG
     except KeyboardInterrupt:
-        say(f"{options.task}: interrupted", sys.stderr)
+        say(f"{options.task}: interrupted", file=sys.stderr)
         return INTERRUPTED
     except ValueError as error:
         logging.getLogger(__name__).debug("", exc_info=True)
-        say(f"{options.task}: {error}", sys.stderr)
+        say(f"{options.task}: {error}", file=sys.stderr)
         return FAILED
     return 0
 

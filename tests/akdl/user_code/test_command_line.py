@@ -12,7 +12,7 @@ from akdl.user_code.command_line import FAILED, INTERRUPTED, WRONG, say
 def test_lines_are_written_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     below = io.BytesIO()
     with io.TextIOWrapper(io.BufferedWriter(below), encoding="utf-8") as stream:  # type: ignore[arg-type]
-        say("one", stream)
+        say("one", file=stream)
         assert below.getvalue() == b"one\n"
     say("two")
     assert capsys.readouterr().out == "two\n"
