@@ -174,7 +174,8 @@ def train_keras_model(
         train_config: See above; `num_epochs` are passes over the rows, each followed by an evaluation with
             `valid_raw_dataset_fn`; `steps_per_epoch` is the number of steps of an epoch over repeated rows.
         task_config: The SavedModel is written to a folder below its `saved_model_dir` that is named by the time.
-        export_config: Only `saved_model_dir` is read; needed if `task_config` has no such folder.
+        export_config: Of it, `saved_model_dir`, needed if `task_config` has no such folder, and `save_fn`, a function of the
+            model and a folder that writes the SavedModel.
 
     Returns:
         The `History` of `model.fit`.
@@ -184,7 +185,9 @@ def train_keras_model(
     """
     strategy = getattr(model, "distribute_strategy", None)
     require_keras_for(strategy)
-    steps, export_dir = train_config.get("steps_per_epoch"), _export_dir(export_config or {}, task_config)
+    export_config = export_config or {}
+    steps, export_dir = train_config.get("steps_per_epoch"), _export_dir(export_config, task_config)
+    save = export_config.get("save_fn") or _save_keras
     train_config = dict(train_config, weight_col=input_config.get("weight_col"))
     epochs = int(_required(train_config, "num_epochs"))
     by_servers = is_parameter_server_strategy(strategy)
@@ -198,11 +201,11 @@ def train_keras_model(
         input_fn, valid_fn = _input_fns(input_config, dict(train_config, num_epochs=repeat), task_config)
     history = fit(model, Plan(input_fn, valid_fn, epochs, steps, train_config), task_config)
     if by_servers or _exports(task_config):
-        _save_keras(model, os.path.join(export_dir, str(int(time.time()))))
+        save(model, os.path.join(export_dir, str(int(time.time()))))
     else:
         # Saving reads variables that are sums over workers, so all of them have to take part.
         with tempfile.TemporaryDirectory(dir=task_config.work_dir) as folder:
-            _save_keras(model, os.path.join(folder, "model"))
+            save(model, os.path.join(folder, "model"))
     return history
 
 

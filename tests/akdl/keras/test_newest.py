@@ -50,6 +50,11 @@ MODELS = [
     "../models/tf/keras_sequential/test_keras_sequential_main.py::test_the_best_epoch_is_kept",
     "../models/tf/keras_sequential/test_keras_sequential_main.py::test_training_goes_on_from_a_checkpoint",
     "../models/tf/keras_sequential/test_keras_sequential_main.py::test_wrong",
+    "../models/tf/dnn/test_classifier.py",
+    "../models/tf/dnn/test_dnn_batch.py::test_dnn_batch_model_rows",
+    "../models/tf/dnn/test_dnn_stream.py",
+    "../models/tf/dnn/test_dnn_train.py",
+    "../models/tf/dnn/test_keras_classifier.py",
     "../engine/test_epoch_end.py",
 ]
 

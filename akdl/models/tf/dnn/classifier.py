@@ -1,4 +1,7 @@
-"""The DNN classifier behind `dnn_batch`, `dnn_stream` and `dnn_train`: two hidden layers of 30 and 10 units, two classes."""
+"""The DNN classifier behind `dnn_batch`, `dnn_stream` and `dnn_train`: two hidden layers of 30 and 10 units, two classes.
+
+`tf.estimator` trains it; where TensorFlow has no Estimator, Keras trains the same network.
+"""
 
 import json
 import os
@@ -8,11 +11,12 @@ import tensorflow as tf
 
 from akdl.engine.inputs import ColumnsParser
 from akdl.engine.run_config import generate_run_config
-from akdl.engine.train import train_estimator
+from akdl.engine.train import Config, train_estimator
+from akdl.models.tf.dnn import keras_classifier
 from akdl.near_names import listed
 from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TaskConfig
 from akdl.storage.model_archive import write_model
-from akdl.tf_version import is_tensorflow_2, require_estimator
+from akdl.tf_version import LAST_WITH_ESTIMATOR, is_tensorflow_2, require_estimator, tf_version
 from akdl.wire import TableColumn
 from akdl.wire.column_type import FLOATS, INTEGERS, Kind, type_of
 
@@ -38,24 +42,40 @@ def train_and_export(task_config: TaskConfig, export_dir: str) -> None:
     "predict" and "serving_default" take one float tensor of shape [n, 1] per feature; one of their outputs is `logits`, float32
     of shape [n, 1].
     """
-    estimator_module = require_estimator("the DNN classifier")
     features, label, numbers = _parameters(task_config)
     check_rows(task_config)
-    # Fewer checkpoints and log lines than by default: they take longer than the steps of such a small model.
-    train_config: Dict[str, Any] = {"save_checkpoints_steps": 1000, "log_step_count_steps": 100}
-    inputs = [{"name": name, "dtype": "float", "shape": [1]} for name in features]
-    estimator = estimator_module.Estimator(
-        _model_fn(estimator_module, features),
-        model_dir=os.path.join(task_config.work_dir, "model_dir"),
-        config=generate_run_config(**train_config),
-    )
-    train_estimator(
-        estimator,
+    train_classifier(
+        HIDDEN_UNITS,
+        [{"name": name, "dtype": "float", "shape": [1]} for name in features],
         {"columns_parser": _parser(features, label), "columns": [*features, label]},
-        dict(train_config, prefetch_buffer_size=2, **numbers),
-        {"placeholders_config": inputs, "export_batch_dim": True, "saved_model_dir": export_dir},
+        dict(numbers, prefetch_buffer_size=2),
+        export_dir,
         task_config,
     )
+
+
+def train_classifier(
+    hidden_units: List[int],
+    inputs: Sequence[Config],
+    input_config: Config,
+    train_config: Config,
+    export_dir: str,
+    task_config: TaskConfig,
+) -> None:
+    """Train a DNN on float `inputs` and export it; see `akdl.engine.train` for the configs."""
+    if tf_version()[:2] > LAST_WITH_ESTIMATOR and task_config.num_workers == 1 and not task_config.cluster.get("ps"):
+        keras_classifier.train_classifier(hidden_units, inputs, input_config, train_config, export_dir, task_config)
+        return
+    estimator_module = require_estimator("the DNN classifier of several processes")
+    # Fewer checkpoints and log lines than by default: they take longer than the steps of such a small model.
+    run_config: Config = {"save_checkpoints_steps": 1000, "log_step_count_steps": 100}
+    estimator = estimator_module.Estimator(
+        _model_fn(estimator_module, hidden_units, inputs),
+        model_dir=os.path.join(task_config.work_dir, "model_dir"),
+        config=generate_run_config(**run_config),
+    )
+    export_config = {"placeholders_config": inputs, "export_batch_dim": True, "saved_model_dir": export_dir}
+    train_estimator(estimator, input_config, {**run_config, **train_config}, export_config, task_config)
 
 
 def check_rows(task_config: TaskConfig) -> None:
@@ -66,19 +86,19 @@ def check_rows(task_config: TaskConfig) -> None:
         )
 
 
-def _model_fn(estimator_module: Any, names: List[str]) -> Any:
+def _model_fn(estimator_module: Any, hidden_units: List[int], inputs: Sequence[Config]) -> object:
     # One column for all names: TensorFlow makes scopes of column names, and refuses blanks and umlauts in them.
-    column = tf.feature_column.numeric_column("features", shape=[len(names)])
+    column = tf.feature_column.numeric_column("features", shape=[sum(each["shape"][0] for each in inputs)])
 
-    def model_fn(features: Dict[str, Any], labels: Any, mode: str, config: Any) -> Any:
-        classifier = estimator_module.DNNClassifier(HIDDEN_UNITS, [column], n_classes=2, optimizer=adagrad(), config=config)
-        stacked = tf.concat([features[name] for name in names], axis=1)
+    def model_fn(features: Config, labels: object, mode: str, config: object) -> object:
+        classifier = estimator_module.DNNClassifier(hidden_units, [column], n_classes=2, optimizer=_adagrad(), config=config)
+        stacked = tf.concat([features[each["name"]] for each in inputs], axis=1)
         return classifier.model_fn({"features": stacked}, labels, mode, config)
 
     return model_fn
 
 
-def adagrad() -> Any:
+def _adagrad() -> object:
     # TensorFlow 1's default for this Estimator. With the 0.001 of TensorFlow 2, it learns almost nothing from a small table.
     if not is_tensorflow_2():
         return "Adagrad"

@@ -1,16 +1,8 @@
 """A DNN classifier of two classes whose features are one ARRAY column, with five hidden layers."""
 
-import os
-from typing import Any, Dict
-
-import tensorflow as tf
-
-from akdl.engine.run_config import generate_run_config
-from akdl.engine.train import train_estimator
-from akdl.models.tf.dnn.classifier import adagrad, check_rows, whole_number
+from akdl.models.tf.dnn.classifier import check_rows, train_classifier, whole_number
 from akdl.runner.config import TrainTaskConfig
 from akdl.runner.tensor_shapes import first_shape
-from akdl.tf_version import require_estimator
 
 HIDDEN_UNITS = [1024, 1024, 512, 256, 128]
 
@@ -22,7 +14,6 @@ def dnn_tensor(task_config: TrainTaskConfig) -> None:
     `labelCol`, an integer column of 0 and 1; `batch_size` and `num_epochs`. The export's signatures "predict" and
     "serving_default" take one float tensor of shape [n, k].
     """
-    estimator_module = require_estimator("the DNN classifier")
     params = task_config.user_params
     missing = [name for name in ("tensorCol", "labelCol", "batch_size", "num_epochs") if name not in params]
     if missing:
@@ -37,20 +28,12 @@ def dnn_tensor(task_config: TrainTaskConfig) -> None:
         raise ValueError(f"tensorCol: expected an ARRAY column with a value in the first rows, got {tensor!r} of {columns}")
     label = params["labelCol"]
     inputs = [{"name": tensor, "dtype": "float", "shape": shape}]
-    train_config: Dict[str, Any] = {"save_checkpoints_steps": 1000, "log_step_count_steps": 100}
-    numbers = {name: whole_number(name, params[name]) for name in ("batch_size", "num_epochs")}
-    train_estimator(
-        estimator_module.DNNClassifier(
-            HIDDEN_UNITS,
-            [tf.feature_column.numeric_column(tensor, shape=shape)],
-            model_dir=os.path.join(task_config.work_dir, "model_dir"),
-            n_classes=2,
-            optimizer=adagrad(),
-            config=generate_run_config(**train_config),
-        ),
+    train_classifier(
+        HIDDEN_UNITS,
+        inputs,
         {"example_config": [*inputs, {"name": label, "dtype": "long", "shape": [1]}], "label_col": label},
-        dict(train_config, **numbers),
-        {"placeholders_config": inputs, "export_batch_dim": True},
+        {name: whole_number(name, params[name]) for name in ("batch_size", "num_epochs")},
+        task_config.saved_model_dir,
         task_config,
     )
 

@@ -26,6 +26,8 @@ def test_dnn_train_learns_and_exports(tmp_path: Path, label_type: str, exact_dou
 
     cells, types = made_rows()
     types["label"] = label_type
+    if label_type == "BIGINT":
+        cells["label"] = cells["label"].astype(int)
     if label_type.startswith("DECIMAL"):
         cells["label"] = ["1.0" if label else "0.0" for label in cells["label"]]
     task_config = testing.train_task_config(cells, types, str(tmp_path), params, exact_doubles=exact_doubles)
@@ -34,7 +36,7 @@ def test_dnn_train_learns_and_exports(tmp_path: Path, label_type: str, exact_dou
     for key in ("predict", "serving_default"):
         assert accuracy(tf, model, made_rows(300)[0], key) > 0.9
     assert tf.executing_eagerly()
-    assert {path.name for path in tmp_path.iterdir()} == {"dataset.columns", "model_dir", "savedmodel"}
+    assert {path.name for path in tmp_path.iterdir()} - {"model_dir"} == {"dataset.columns", "savedmodel"}
 
 
 def test_it_does_not_wait_for_the_last_row_before_it_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

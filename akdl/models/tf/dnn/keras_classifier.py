@@ -1,0 +1,71 @@
+"""The DNN classifier without `tf.estimator`: its network, optimizer and signatures, trained by Keras in one process."""
+
+from typing import Any, List, Sequence
+
+import tensorflow as tf
+
+from akdl.engine.inputs import get_feature_placeholders
+from akdl.engine.train import Config, train_keras_model
+from akdl.runner.config import TaskConfig
+
+
+def train_classifier(
+    hidden_units: List[int],
+    inputs: Sequence[Config],
+    input_config: Config,
+    train_config: Config,
+    export_dir: str,
+    task_config: TaskConfig,
+) -> None:
+    """Train as `classifier.train_classifier` does, and export the outputs of an Estimator."""
+    model = DenseClassifier([each["name"] for each in inputs], hidden_units)
+    model({each["name"]: tf.zeros([1, *each["shape"]]) for each in inputs})  # a checkpoint needs the variables
+    # XLA would leave out the check of labels, and compile for longer than such a small model trains.
+    model.compile(tf.keras.optimizers.Adagrad(0.05, initial_accumulator_value=0.1), _loss, jit_compile=False)
+    export_config = {"saved_model_dir": export_dir, "save_fn": lambda model, folder: _export(model, inputs, folder)}
+    train_keras_model(model, input_config, train_config, task_config, export_config)
+
+
+class DenseClassifier(tf.keras.Model):  # type: ignore[misc]
+    # A functional model would need the columns' names for its inputs, and they may have blanks and slashes.
+    def __init__(self, names: List[str], hidden_units: List[int]) -> None:
+        super().__init__()
+        layers = [tf.keras.layers.Dense(units, "relu") for units in hidden_units]
+        self._order, self._dense = names, tf.keras.Sequential([*layers, tf.keras.layers.Dense(1)])
+
+    def call(self, features: Config) -> object:
+        return self._dense(tf.concat([features[name] for name in self._order], axis=1))
+
+
+def _loss(labels: Any, logits: object) -> object:
+    classes = tf.cast(tf.cast(labels, tf.bool), labels.dtype)
+    with tf.control_dependencies([tf.debugging.assert_equal(labels, classes, "labels must be 0 or 1")]):
+        return tf.keras.losses.binary_crossentropy(tf.cast(labels, tf.float32), logits, from_logits=True)
+
+
+def _export(model: Any, inputs: Sequence[Config], folder: str) -> None:
+    # As a graph: names of a function's arguments could have neither blanks nor umlauts, which names of columns have.
+    v1, values = tf.compat.v1, model.get_weights()
+    with tf.Graph().as_default(), v1.Session() as session:
+        given = get_feature_placeholders(inputs, True)
+        logits, weights = tf.concat(list(given.values()), axis=1), [v1.Variable(each) for each in values]
+        for number in range(0, len(weights), 2):
+            logits = tf.matmul(tf.nn.relu(logits) if number else logits, weights[number]) + weights[number + 1]
+        both = tf.concat([tf.zeros_like(logits), logits], axis=1)
+        ids = tf.argmax(both, axis=1)[:, None]
+        all_ids = tf.tile([[0, 1]], [tf.shape(logits)[0], 1])
+        outputs = {
+            "logits": logits,
+            "logistic": tf.sigmoid(logits),
+            "probabilities": tf.nn.softmax(both),
+            "class_ids": ids,
+            "classes": tf.strings.as_string(ids),
+            "all_class_ids": all_ids,
+            "all_classes": tf.strings.as_string(all_ids),
+        }
+        signature = v1.saved_model.predict_signature_def(given, outputs)
+        builder = v1.saved_model.Builder(folder)
+        signatures = dict.fromkeys(("predict", "serving_default"), signature)
+        session.run(v1.global_variables_initializer())
+        builder.add_meta_graph_and_variables(session, ["serve"], signatures)
+        builder.save()
