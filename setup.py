@@ -37,8 +37,10 @@ _ANY_FLINK = [
 # apache-flink brings py4j and apache-beam in the versions that it works with.
 FLINK_SIDE = [
     'apache-flink>=2.0,<2.4; python_version < "3.13"',  # which says itself that it needs 3.9
-    # It does not say that it works up to 3.12 only, and pip would build its parts for an hour: there is no such release.
-    'apache-flink<0; python_version >= "3.13"',
+    'apache-beam>=2.61; python_version >= "3.12"',  # pip 23 to 25 go back to one that they cannot build there
+    # apache-flink does not say that it works up to 3.12 only, and pip would build its parts for an hour. There is no such
+    # release, and pip and uv quote it in their errors.
+    'apache-flink==0+needs.python.3.9.to.3.12; python_version >= "3.13"',
     "pyarrow>=14.0.1",
     *_ANY_FLINK,
     *_SAFE,

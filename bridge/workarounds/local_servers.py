@@ -92,7 +92,7 @@ def _listen_in_private() -> str:
 
 def _stop_in(pid: int, server: grpc.Server) -> None:
     if os.getpid() == pid:  # a forked process ends earlier, and would remove the socket
-        server.stop(1)
+        server.stop(None)  # from Python 3.12 on there can be no thread that waits for calls at this point
 
 
 def _private_address() -> str:
