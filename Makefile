@@ -1,20 +1,16 @@
 # By hand and in CI the same targets. `make demo` and `make test` are all that a new machine needs.
-PYTHON ?= $(shell command -v python3.11 || command -v python3)
+# PYTHON=/path/to/python3.11 chooses the Python of a new .venv.
 # Images of containers like to set it. Hundreds of Pythons of the tests would each compile our modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: setup demo bench test test-unit test-process test-tf test-flink test-slow test-network test-kafka test-flinks test-installs coverage fuzz soak check fmt proto stubs docs docs-links pictures screenshots release dist clean
+.PHONY: setup demo bench test test-unit test-process test-tf test-flink test-slow test-network test-kafka test-flinks test-installs test-versions coverage fuzz soak check fmt proto stubs docs docs-links pictures screenshots release dist clean
 
 setup: $(INSTALLED)
 
 $(INSTALLED): setup.py
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 9) <= sys.version_info[:2] <= (3, 11))' || \
-	  { echo "The default environment needs Python 3.9 to 3.11 (TensorFlow 2.15); $$($(PYTHON) --version) was found. Say make PYTHON=/path/to/python3.11"; exit 1; }
-	@echo "Installing into .venv: some minutes, and nothing is printed meanwhile"
-	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[flink,tf,dev]'
+	PYTHON='$(PYTHON)' scripts/make_venv.sh
 	touch $@
 
 demo: setup
@@ -93,6 +89,10 @@ test-flink-%: setup
 	  'apache-flink==$*.*' tensorflow-cpu==2.15.1 $(TOOLS)
 	build/flink-$*/bin/python -m pytest -m 'not (cluster or slow)' --numprocesses $(TESTS_AT_ONCE) --dist loadfile $(IN_FLINKS)
 
+# A job with each Flink, Python and TensorFlow of scripts/try_versions.py, written into docs/versions.md; needs a package index.
+test-versions: setup
+	$(BIN)/python scripts/try_versions.py $(CASES)
+
 # Jobs in a row in one program, each with a random fault; about ten minutes on two cores that do nothing else.
 SOAK_JOBS ?= 200
 soak: setup
@@ -142,4 +142,4 @@ dist: setup
 	$(BIN)/twine check --strict dist/*
 
 clean:
-	rm -rf .venv build dist *.egg-info
+	rm -rf .venv .venv-uv build dist *.egg-info
