@@ -23,7 +23,7 @@ from bridge.codec.temporal import points_in_time
 from bridge.codec.types import precision_of
 from bridge.codec.values import UnfitError, Values
 from bridge.exceptions import ConfigurationError
-from bridge.schema import Schema
+from bridge.schema import Column, Schema
 from operators.tables.arrow_columns import accepted
 
 Cells = Any
@@ -31,6 +31,9 @@ Cells = Any
 
 _Parts = tuple[NDArray[np.bool_], NDArray[np.int64], Cells]
 """Validity and lengths of the lists of a column, and the elements of all."""
+
+_Points = tuple[NDArray[np.int64], NDArray[np.bool_]]
+"""Numbers of a column, and which rows have one."""
 
 ROWS_AT_ONCE = 1 << 16
 _MOST_BYTES = (1 << 31) - 1  # of an Arrow array of strings or bytes
@@ -76,7 +79,7 @@ def _batches(
     yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
 
-def _column(where: str, column: Any, arrow_type: pa.DataType, cells: Cells, start: int, end: int, before: int) -> pa.Array:
+def _column(where: str, column: Column, arrow_type: pa.DataType, cells: Cells, start: int, end: int, before: int) -> pa.Array:
     part = cells[start:end]
     try:
         return cells_to_arrow(column.type, arrow_type, _joined_chunks(part) if isinstance(part, pa.ChunkedArray) else part)
@@ -282,7 +285,7 @@ def _points(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> p
         raise UnfitError(bad.position, _expected(column_type), _shown(cells[bad.position])) from None
 
 
-def _points_of_array(kind: Kind, cells: pa.Array) -> tuple[Any, Any]:
+def _points_of_array(kind: Kind, cells: pa.Array) -> _Points:
     if types.is_date(cells.type):
         exact = cells.cast(pa.date32()).cast(pa.int32())
     else:
@@ -295,7 +298,7 @@ def _points_of_array(kind: Kind, cells: pa.Array) -> tuple[Any, Any]:
     return numbers, np.asarray(cells.is_valid())
 
 
-def _points_of_objects(kind: Kind, cells: Sequence[Any]) -> tuple[Any, Any]:
+def _points_of_objects(kind: Kind, cells: Sequence[Any]) -> _Points:
     read = {Kind.DATE: _days, Kind.TIME: _clock, Kind.TIMESTAMP: _local, Kind.TIMESTAMP_LTZ: _instant}[kind]
     numbers = np.array([0 if cell is None else read(cell) for cell in cells], np.int64)
     return numbers, np.array([cell is not None for cell in cells], bool)
