@@ -5,7 +5,7 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: setup demo bench test test-unit test-process test-tf test-flink test-slow test-network test-kafka test-flinks test-installs test-versions coverage fuzz soak check fmt proto stubs docs docs-links pictures screenshots release dist clean
+.PHONY: setup demo bench test test-unit test-process test-tf test-flink test-slow test-network test-kafka test-flinks test-installs test-versions test-jars coverage fuzz soak check fmt proto stubs docs docs-links pictures screenshots release dist clean
 
 setup: $(INSTALLED)
 
@@ -92,6 +92,10 @@ test-flink-%: setup
 # A job with each Flink, Python and TensorFlow of scripts/try_versions.py, written into docs/versions.md; needs a package index.
 test-versions: setup
 	$(BIN)/python scripts/try_versions.py $(CASES)
+
+# Our Java texts and names of Flink's classes against the jars of each Flink; seconds, after some minutes of downloads.
+test-jars: setup
+	AKDL_TEST_JARS=1 $(PYTEST) tests/bridge/flink/test_flink_jars.py
 
 # Jobs in a row in one program, each with a random fault; about ten minutes on two cores that do nothing else.
 SOAK_JOBS ?= 200

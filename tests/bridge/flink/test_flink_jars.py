@@ -1,0 +1,94 @@
+"""Our Java texts and the names of Flink's classes against the jars of each Flink; `make test-jars`, which needs a package index.
+
+Flink compiles the texts with Janino, which its jar of the table runtime holds: here with the Janino of each release.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import pathlib
+import re
+import subprocess
+import zipfile
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyflink.java_gateway import get_gateway
+
+from operators.flink.java import ensure_java
+from tests.support.tensorflows import kept_folder, made_once
+from tests.support.uv import find_uv
+
+pytestmark = [
+    pytest.mark.flink,
+    pytest.mark.slow,
+    pytest.mark.skipif(not os.environ.get("AKDL_TEST_JARS"), reason="downloads jars of several GB: make test-jars"),
+]
+
+ROOT = pathlib.Path(__file__).parents[3]
+TEXTS = sorted(ROOT.glob("bridge/*/*.java"))
+PYTHON_FILES = [*ROOT.glob("bridge/**/*.py"), *ROOT.glob("operators/**/*.py")]
+NAMES = {
+    name
+    for path in PYTHON_FILES
+    for name in re.findall(r"\bjvm\.(org\.apache(?:\.[a-z]\w*)*\.[A-Z]\w+)", path.read_text(encoding="utf-8"))
+}
+
+
+@pytest.fixture(scope="module", params=["1.20", "2.0", "2.1", "2.2", "2.3"])
+def jars(request: pytest.FixtureRequest) -> list[pathlib.Path]:
+    """The jars of the newest release of a minor, from PyPI's package of them, which is kept."""
+    folder = kept_folder("flink-jars", request.param)
+    with made_once(folder) as is_new:
+        if is_new:
+            wanted = f"apache-flink-libraries=={request.param}.*"
+            command = [find_uv(), "pip", "install", "--quiet", "--no-deps", "--target", str(folder), wanted]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=550)
+            if done.returncode != 0:
+                pytest.skip(f"uv cannot get {wanted}: {done.stderr.strip()[-500:]}")
+    return [*folder.glob("pyflink/lib/*.jar"), *folder.glob("pyflink/opt/flink-python*.jar")]
+
+
+@pytest.fixture(scope="module")
+def loader(jars: list[pathlib.Path]) -> Iterator[Any]:
+    """Class loader with these jars alone, in a JVM of the tests' Flink."""
+    ensure_java()
+    java = get_gateway().jvm.java
+    urls = java_array(java.net.URL, [java.net.URL(path.as_uri()) for path in jars])
+    made = java.net.URLClassLoader(urls, java.lang.ClassLoader.getPlatformClassLoader())
+    yield made
+    made.close()
+
+
+def java_array(kind: Any, values: list[Any]) -> Any:
+    made = get_gateway().new_array(kind, len(values))
+    for place, value in enumerate(values):
+        made[place] = value
+    return made
+
+
+@functools.cache
+def package_of_grpc(jar: pathlib.Path) -> str:
+    with zipfile.ZipFile(jar) as file:
+        (found,) = [name for name in file.namelist() if name.endswith("/InternalGlobalInterceptors.class")]
+    return found.rpartition("/")[0].replace("/", ".")
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=lambda path: path.stem)
+def test_a_text_compiles(text: pathlib.Path, jars: list[pathlib.Path], loader: Any) -> None:
+    source = text.read_text(encoding="utf-8")
+    if "GRPC." in source:
+        source = source.replace("GRPC.", package_of_grpc(jars[-1]) + ".")
+    # By reflection: py4j keeps methods by the names of classes, and would take those of another release.
+    jvm, values = get_gateway().jvm, [loader, text.stem, source]
+    types = java_array(jvm.Class, [jvm.Class.forName(f"java.lang.{name}") for name in ("ClassLoader", "String", "String")])
+    compiler = loader.loadClass("org.apache.flink.table.runtime.generated.CompileUtils").getMethod("compile", types)
+    assert compiler.invoke(None, java_array(jvm.Object, values)).getName() == text.stem
+
+
+def test_names_of_classes_exist(loader: Any) -> None:
+    assert "org.apache.flink.table.runtime.generated.GeneratedOperator" in NAMES
+    for name in sorted(NAMES):
+        assert loader.loadClass(name).getName() == name
