@@ -10,7 +10,7 @@ import sys
 import time
 
 HERE = pathlib.Path(__file__).parent
-ALL = ["codec", "ingest", "startup", "output", "feed", "arrow", "training", "predict", "serving", "sinks", "memory"]
+ALL = ["codec", "ingest", "startup", "output", "feed", "arrow", "training", "predict", "files", "serving", "sinks", "memory"]
 STREAM_S = 60
 
 

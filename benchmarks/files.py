@@ -23,53 +23,53 @@ from jobs import SCRIPTS, Job, job_arguments, measure, script_job
 from predict import COLUMNS, export_model
 from report import Figure, report
 
-ROWS, GROUP, BATCH = 500_000, 250_000, 1024
+ROWS, BATCH = 504_000, 1024  # of a file
 BATCHES, FILE, MIXED, PREDICT = "numbers into batches", "numbers into dataset_file", "mixed into batches", "predicted"
 RECORDS, ARROW, ALONE = "TFRecordDataset and parse_example", "pyarrow to tensors", "pyarrow and TensorFlow"
 Run = Callable[[int], float]
 
 
-def numbers() -> pa.Table:
+def numbers(rows: int) -> pa.Table:
     """Return rows of numbers."""
     random = np.random.default_rng(0)
-    return pa.table({**{name: random.random(ROWS, "f4") for name in COLUMNS}, "id": np.arange(ROWS)})
+    return pa.table({**{name: random.random(rows, "f4") for name in COLUMNS}, "id": np.arange(rows)})
 
 
-def mixed() -> pa.Table:
+def mixed(rows: int) -> pa.Table:
     """Return rows of strings, numbers and arrays, a fifth of them null."""
     random = np.random.default_rng(0)
 
     def nulls() -> Any:
-        return pa.array(random.random(ROWS) < 0.2)
+        return pa.array(random.random(rows) < 0.2)
 
-    offsets = np.arange(0, 16 * (ROWS + 1), 16, "i4")
+    offsets = np.arange(0, 16 * (rows + 1), 16, "i4")
     columns: dict[str, Any] = {}
     for number in range(5):
-        letters = pa.py_buffer(random.integers(97, 123, 16 * ROWS, "u1").tobytes())
-        texts = pa.StringArray.from_buffers(ROWS, pa.py_buffer(offsets), letters)
+        letters = pa.py_buffer(random.integers(97, 123, 16 * rows, "u1").tobytes())
+        texts = pa.StringArray.from_buffers(rows, pa.py_buffer(offsets), letters)
         columns[f"s{number}"] = pa.compute.if_else(nulls(), None, texts)
     for number in range(3):
-        columns[f"d{number}"] = pa.compute.if_else(nulls(), None, pa.array(random.random(ROWS)))
+        columns[f"d{number}"] = pa.compute.if_else(nulls(), None, pa.array(random.random(rows)))
     for number in range(2):
-        arrays = pa.ListArray.from_arrays(pa.array(offsets), pa.array(random.random(16 * ROWS, "f4")))
+        arrays = pa.ListArray.from_arrays(pa.array(offsets), pa.array(random.random(16 * rows, "f4")))
         columns[f"a{number}"] = pa.compute.if_else(nulls(), pa.scalar(None, arrays.type), arrays)
     return pa.table(columns)
 
 
-def timed(run: Callable[[int], int]) -> Run:
+def timed(run: Callable[[int], int], of_file: int) -> Run:
     """Return a function from a number of rows to the seconds that `run` takes for so many files; it returns the rows."""
 
     def seconds(rows: int) -> float:
-        begun, files = time.monotonic(), max(1, rows // ROWS)
+        begun, files = time.monotonic(), max(1, rows // of_file)
         found = run(files)
-        if found != files * ROWS:
-            raise SystemExit(f"expected {files * ROWS} rows, got {found}")
+        if found != files * of_file:
+            raise SystemExit(f"expected {files * of_file} rows, got {found}")
         return time.monotonic() - begun
 
     return seconds
 
 
-def fed(script: str, path: pathlib.Path) -> Run:
+def fed(script: str, path: pathlib.Path, of_file: int) -> Run:
     """Return a job that counts the rows of files in a script."""
     from operators import ParquetSourceBatchOp
 
@@ -77,10 +77,10 @@ def fed(script: str, path: pathlib.Path) -> Run:
         source = ParquetSourceBatchOp(filePath=[str(path)] * files)
         return int(script_job(source, SCRIPTS / script, "n BIGINT").collectToDataframe().n.sum())
 
-    return timed(run)
+    return timed(run, of_file)
 
 
-def records(path: pathlib.Path) -> Run:
+def records(path: pathlib.Path, of_file: int) -> Run:
     """Write TFRecords with the rows of numbers, and return a function that counts them in this process."""
     import tensorflow as tf
 
@@ -91,15 +91,14 @@ def records(path: pathlib.Path) -> Run:
     columns = ingest.table_columns(ingest.NUMBERS)
     encoder = ExampleEncoder(columns)
     with path.open("wb") as file:
-        for chunk in ingest.chunks(ingest.NUMBERS)[: ROWS // ingest.CHUNK_ROWS]:
+        for chunk in ingest.chunks(ingest.NUMBERS)[: of_file // ingest.CHUNK_ROWS]:
             file.write(encoder.frames(Rows.FromString(chunk.columns)))
-    rows = ROWS // ingest.CHUNK_ROWS * ingest.CHUNK_ROWS
 
     def run(files: int) -> int:
         dataset = batches(tf.data.TFRecordDataset([str(path)] * files), BATCH, columns)
-        return ingest.count(dataset, "id") + files * (ROWS - rows)
+        return ingest.count(dataset, "id")
 
-    return timed(run)
+    return timed(run, of_file)
 
 
 def tensors(path: pathlib.Path, files: int) -> Iterator[dict[str, Any]]:
@@ -120,12 +119,12 @@ def tensors(path: pathlib.Path, files: int) -> Iterator[dict[str, Any]]:
             yield cells
 
 
-def arrow(path: pathlib.Path) -> Run:
+def arrow(path: pathlib.Path, of_file: int) -> Run:
     """Return a reader in this process: it counts the rows of files as tensors."""
-    return timed(lambda files: sum(int(next(iter(cells.values())).shape[0]) for cells in tensors(path, files)))
+    return timed(lambda files: sum(int(next(iter(cells.values())).shape[0]) for cells in tensors(path, files)), of_file)
 
 
-def predicted(path: pathlib.Path, model: str, out: pathlib.Path) -> Run:
+def predicted(path: pathlib.Path, model: str, out: pathlib.Path, of_file: int) -> Run:
     """Return a job from Parquet to Parquet through a model."""
     from operators import BatchOperator, ParquetSinkBatchOp, ParquetSourceBatchOp, TFSavedModelPredictBatchOp
 
@@ -138,10 +137,10 @@ def predicted(path: pathlib.Path, model: str, out: pathlib.Path) -> Run:
         BatchOperator.execute()
         return sum(pq.read_metadata(each).num_rows for each in out.glob("*.parquet"))
 
-    return timed(run)
+    return timed(run, of_file)
 
 
-def predicted_alone(path: pathlib.Path, model: str, out: pathlib.Path) -> Run:
+def predicted_alone(path: pathlib.Path, model: str, out: pathlib.Path, of_file: int) -> Run:
     """Return the same without Flink, in this process."""
     import tensorflow as tf
 
@@ -157,7 +156,7 @@ def predicted_alone(path: pathlib.Path, model: str, out: pathlib.Path) -> Run:
                     writer.write_batch(pa.record_batch([batch.column("id"), pa.array(y)], schema=schema))
         return int(pq.read_metadata(out).num_rows)
 
-    return timed(run)
+    return timed(run, of_file)
 
 
 def main() -> None:
@@ -166,25 +165,26 @@ def main() -> None:
 
     given = job_arguments()
     useLocalEnv(1)
+    rows = max(1, int(ROWS * min(given.scale, 1)) // ingest.CHUNK_ROWS) * ingest.CHUNK_ROWS
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         plain, rich, model = folder / "numbers.parquet", folder / "mixed.parquet", str(folder / "model")
-        pq.write_table(numbers(), plain, row_group_size=GROUP)
-        pq.write_table(mixed(), rich, row_group_size=GROUP)
+        pq.write_table(numbers(rows), plain, row_group_size=rows // 2)
+        pq.write_table(mixed(rows), rich, row_group_size=rows // 2)
         export_model(model)
         makers: dict[str, tuple[Callable[[], Run], int]] = {
-            BATCHES: (lambda: fed("read_batches.py", plain), 20),
-            RECORDS: (lambda: records(folder / "numbers.tfrecords"), 6),
-            FILE: (lambda: fed("read_file.py", plain), 16),
-            MIXED: (lambda: fed("read_batches.py", rich), 6),
-            ARROW: (lambda: arrow(rich), 6),
-            PREDICT: (lambda: predicted(plain, model, folder / "out"), 10),
-            ALONE: (lambda: predicted_alone(plain, model, folder / "out.parquet"), 10),
+            BATCHES: (lambda: fed("read_batches.py", plain, rows), 20),
+            RECORDS: (lambda: records(folder / "numbers.tfrecords", rows), 6),
+            FILE: (lambda: fed("read_file.py", plain, rows), 16),
+            MIXED: (lambda: fed("read_batches.py", rich, rows), 6),
+            ARROW: (lambda: arrow(rich, rows), 6),
+            PREDICT: (lambda: predicted(plain, model, folder / "out", rows), 10),
+            ALONE: (lambda: predicted_alone(plain, model, folder / "out.parquet", rows), 10),
         }
         pairs = ((BATCHES, 0.7), (FILE, 0.9), (BATCHES, RECORDS), (MIXED, ARROW), (PREDICT, ALONE))
         wanted = [(name, limit) for name, limit in pairs if given.only in name]
         needed = {each for pair in wanted for each in pair}
-        jobs = {name: Job(make(), ROWS, files * ROWS) for name, (make, files) in makers.items() if name in needed}
+        jobs = {name: Job(make(), rows, files * rows) for name, (make, files) in makers.items() if name in needed}
         nets = measure(jobs, given.rounds, given.scale)
     figures = []
     for name, limit in wanted:

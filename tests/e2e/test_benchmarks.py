@@ -78,12 +78,16 @@ def test_the_feed(tmp_path: pathlib.Path, run_here: Callable[..., str]) -> None:
 SINKS = {f"{form}, {what}" for form in ("csv", "json", "parquet", "feather") for what in ("writer", "job")}
 
 
+FILES = {"numbers into batches", "numbers into batches, rate", "numbers into dataset_file", "mixed into batches", "predicted"}
+
+
 @pytest.mark.parametrize(
     ("script", "lines"),
     [
         ("predict", {"a dense layer of 10 to 1, 2 subtasks", "a model of 2 ms a batch, 2 subtasks"}),
         ("output", {"write_batch", "write"}),
         ("sinks", SINKS),
+        ("files", FILES),
     ],
 )
 def test_jobs_beside_their_limit(tmp_path: pathlib.Path, run_here: Callable[..., str], script: str, lines: set[str]) -> None:
