@@ -178,8 +178,8 @@ def main() -> None:
             FILE: (lambda: fed("read_file.py", plain, rows), 16),
             MIXED: (lambda: fed("read_batches.py", rich, rows), 6),
             ARROW: (lambda: arrow(rich, rows), 6),
-            PREDICT: (lambda: predicted(plain, model, folder / "out", rows), 10),
-            ALONE: (lambda: predicted_alone(plain, model, folder / "out.parquet", rows), 10),
+            PREDICT: (lambda: predicted(plain, model, folder / "out", rows), 16),
+            ALONE: (lambda: predicted_alone(plain, model, folder / "out.parquet", rows), 16),
         }
         pairs = ((BATCHES, 0.7), (FILE, 0.9), (BATCHES, RECORDS), (MIXED, ARROW), (PREDICT, ALONE))
         wanted = [(name, limit) for name, limit in pairs if given.only in name]
