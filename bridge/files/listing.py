@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import json
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,7 @@ from bridge.exceptions import ConfigurationError
 _SORTED = 20_000  # names of one folder; more are listed as the folder stores them, without holding them in memory
 _HIDDEN = (".", "_")
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+MANIFEST = "_manifest.json"  # of a sink, see publishing.py: the other files of the folder do not count
 
 
 class FoundFile(NamedTuple):
@@ -28,7 +30,10 @@ class FoundFile(NamedTuple):
 
 
 def list_files(where: str, addresses: Sequence[str], may_be_empty: bool = False) -> Iterator[FoundFile]:
-    """Yield the files of each address; without names that begin with . or _, or that end in .part, inside folders."""
+    """Yield the files of each address. In folders, names that begin with . or _ or end in .part are left out.
+
+    Where a sink has left a manifest, the folder has the files that it names.
+    """
     for address in addresses:
         try:
             files = _remote(address) if is_remote(address) else _local(local_path(address))
@@ -70,6 +75,12 @@ def _below(path: str) -> Iterator[FoundFile]:
     if not os.path.isdir(path):
         yield FoundFile(path, os.path.getsize(path))
         return
+    if os.path.isfile(manifest := os.path.join(path, MANIFEST)):
+        with open(manifest, "rb") as file:
+            named = _named(file.read())
+        if named is not None:
+            yield from (FoundFile(each, os.path.getsize(each)) for each in (os.path.join(path, name) for name in named))
+            return
     with os.scandir(path) as scanned:
         for entry in _sorted((entry for entry in scanned if not _is_hidden(entry.name)), key=lambda entry: entry.name):
             if entry.is_dir():
@@ -101,10 +112,28 @@ def _below_remote(system: Any, info: dict[str, Any]) -> Iterator[FoundFile]:
     if info["type"] != "directory":
         yield FoundFile(info["name"], int(info["size"] or 0))
         return
-    for each in sorted(system.ls(info["name"], detail=True), key=lambda each: str(each["name"])):
-        name = each["name"].rstrip("/")
-        if name != info["name"].rstrip("/") and not _is_hidden(name.rpartition("/")[2]):
+    folder = info["name"].rstrip("/")
+    inside = {each["name"].rstrip("/"): each for each in system.ls(folder, detail=True)}
+    system.invalidate_cache(folder)  # it may have a kilobyte for each file
+    named = _named(system.cat_file(f"{folder}/{MANIFEST}")) if f"{folder}/{MANIFEST}" in inside else None
+    if named is not None:
+        found = system.find(folder, detail=True)
+        for name in named:
+            if f"{folder}/{name}" not in found:
+                raise FileError(f"{folder}/{MANIFEST} names the file {name!r}, which does not exist")
+            yield from _below_remote(system, found[f"{folder}/{name}"])
+        return
+    for name, each in sorted(inside.items()):
+        if name != folder and not _is_hidden(name.rpartition("/")[2]):
             yield from _below_remote(system, each)
+
+
+def _named(manifest: bytes) -> list[str] | None:
+    """Names of the files that count in a folder; None if the manifest is not one of our sinks."""
+    try:
+        return sorted(json.loads(manifest)["files"])
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def _sorted(found: Iterator[Any], key: Callable[[Any], Any] | None = None) -> Iterator[Any]:

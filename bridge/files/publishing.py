@@ -19,13 +19,13 @@ import pyarrow.fs
 from akdl.masking import shown
 from akdl.storage.files import FileError, is_remote, local_path, opened_with_fsspec
 from bridge.exceptions import BridgeError, ConfigurationError
+from bridge.files.listing import MANIFEST
 from bridge.files.texts import CsvSeparators
 
 CHECKPOINT_ENDS_FILE = (
     "filePath names one file, which a checkpoint would end: let it end with '/', so that it is a folder, or run the job "
     "without checkpoints"
 )
-MANIFEST = "_manifest.json"
 _STAGING = ".incomplete"
 _DEAD_NS = 86_400 * 10**9  # of a staging folder without changes, whose program has been killed
 

@@ -11,6 +11,7 @@ import pytest
 
 from bridge.exceptions import ConfigurationError
 from bridge.files.listing import FoundFile, list_files, partition_values, root_of
+from bridge.files.publishing import file_system
 
 
 def write(folder: pathlib.Path, *names: str) -> None:
@@ -60,6 +61,27 @@ def test_files_of_a_storage() -> None:
         assert list(list_files("Source", ["memory://lake/day=*/b"])) == [FoundFile("memory://lake/day=2/b", 2)]
     finally:
         system.rm("/lake", recursive=True)
+
+
+def test_a_manifest_names_the_files_of_its_folder(root: str) -> None:
+    system, folder = file_system(root)
+    for name in ("t/part-1", "t/part-2", "t/day=1/part-3", "other/part-4"):
+        system.create_dir(f"{folder}/{name}".rpartition("/")[0])
+        with system.open_output_stream(f"{folder}/{name}") as file:
+            file.write(name.encode())
+
+    def found(manifest: str) -> list[str]:
+        with system.open_output_stream(f"{folder}/t/_manifest.json") as file:
+            file.write(manifest.encode())
+        files = [file for file in list_files("Source", [root]) if not file.path.endswith("other/part-4")]
+        assert all(file.size == len(file.path) - len(root) - 1 for file in files)
+        return [file.path[len(root) + 3 :] for file in files]
+
+    names = ["day=1/part-3", "part-2"]
+    assert found('{"files": {"part-2": 7, "day=1/part-3": 8}}') == names
+    assert sorted(found('{"entries": []}')) == ["day=1/part-3", "part-1", "part-2"]  # of another program
+    with pytest.raises(ConfigurationError, match="part-5"):
+        found('{"files": {"part-5": 7}}')
 
 
 def test_partitions_are_names_of_folders_below_the_address(tmp_path: pathlib.Path) -> None:
