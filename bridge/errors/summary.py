@@ -169,8 +169,7 @@ def _users(frames: Iterable[Frame]) -> list[Frame]:
     result: dict[tuple[str, int | None, str], Frame] = {}
     for frame in frames:
         if frame.is_the_users:
-            place = (frame.path, frame.line, frame.function)
-            result[place] = result.get(place) or frame
+            result.setdefault((frame.path, frame.line, frame.function), frame)
     return list(result.values())
 
 
