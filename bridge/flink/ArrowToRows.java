@@ -47,7 +47,8 @@ import java.util.Vector;
  * Turns ROW(kind, row kinds, Arrow), see RowsToArrow and elements.py, Arrow alone, or numbers of files in `folder`, into rows.
  *
  * <p>A large chunk arrives in pieces: all but the last have the kind PIECE. With `takesWatermarks`, watermarks arrive as
- * elements, and Flink's own are dropped, since rows may follow them: the last one leaves behind all rows.
+ * elements, and Flink's own are dropped, since rows may follow them: the last one leaves behind all rows. An idle stream that
+ * goes on is one at once, before its rows have passed Python.
  */
 public class ArrowToRows extends TableStreamOperator implements OneInputStreamOperator, BoundedOneInput, Gauge {
   private static final int WATERMARK = 4; // kinds of elements, see elements.py
@@ -62,6 +63,7 @@ public class ArrowToRows extends TableStreamOperator implements OneInputStreamOp
   private Counter rowsIn;
   private Counter bytesIn;
   private long time = Long.MIN_VALUE;
+  private boolean wakes = false; // idle elements of before are still on their way
   private Vector pieces = new Vector(); // of an unfinished chunk
 
   public ArrowToRows(
@@ -141,7 +143,8 @@ public class ArrowToRows extends TableStreamOperator implements OneInputStreamOp
   }
 
   public void processWatermarkStatus(WatermarkStatus status) throws Exception {
-    if (!takesWatermarks) {
+    if (!takesWatermarks || status.isActive()) { // at once, or watermarks of other members would overtake rows of this one
+      wakes = takesWatermarks;
       super.processWatermarkStatus(status);
     }
   }
@@ -158,7 +161,8 @@ public class ArrowToRows extends TableStreamOperator implements OneInputStreamOp
       time = watermark;
       super.processWatermark(new Watermark(watermark));
     }
-    if (isIdle) {
+    wakes &= isIdle;
+    if (isIdle && !wakes) {
       super.processWatermarkStatus(WatermarkStatus.IDLE);
     }
   }

@@ -57,6 +57,11 @@ class Watermarks:
         if found is None:
             return
         latest = self._held[-1].event_time if self._held else self._sent
+        if latest.is_idle and not found.is_idle:
+            # Wake at once, also the output: watermarks of other members overtake the rows of one that counts as idle.
+            self._sent = EventTime(self._sent.time, True)
+            held = [_Held(0, self._sent), *self._held]
+            self._held = deque(_Held(at, EventTime(each.time)) for at, each in held)
         found = EventTime(max(found.time, latest.time), found.is_idle)
         if found != latest:
             self._held.append(_Held(position, found))

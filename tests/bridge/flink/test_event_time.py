@@ -26,6 +26,14 @@ TABLE: dict[str, tuple[list[Any], list[Any]]] = {
     "all are idle": ([(0, 5), (1, 3), (0, IDLE), (1, IDLE)], [3, (5, "idle")]),
     "idle only behind the rows before": (["row", (0, 5), (1, 5), (0, IDLE), (1, IDLE), 1], [(5, "idle")]),
     "all were idle": ([(0, 5), (1, 5), (0, IDLE), (1, IDLE), (1, 5), (0, 7), (1, 8)], [5, (5, "idle"), 5, 7]),
+    "it wakes before the rows that it waits for": (
+        [(0, 5), (1, 5), (0, IDLE), (1, IDLE), "row", (0, 7), (1, 8), 1],
+        [5, (5, "idle"), 5, 7],
+    ),
+    "it is not idle behind rows when it woke before": (
+        ["row", (0, 5), (1, 5), (0, IDLE), (1, IDLE), (0, 7), 1],
+        [FIRST_TIME, 7],
+    ),
     "one that has ended is left out": ([(0, LAST_TIME), (1, 3)], [3]),
     "the rest of one that has ended": ([(0, LAST_TIME), (1, 3), (1, IDLE)], [3, (3, "idle")]),
     "the end of all is that of the input": (["row", (0, 3), (1, 3), (0, LAST_TIME), (1, LAST_TIME), 1], [3]),
@@ -98,6 +106,42 @@ def test_no_row_comes_behind_its_watermark(seed: int) -> None:
             assert found.time >= reached or found.is_idle
             reached = max(reached, found.time)
     assert done > 200 and reached > 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_member_overtakes_the_rows_of_another(seed: int) -> None:
+    """One subtask that is idle now and then, and its rows in turn to three members, whose scripts are slow at random."""
+    draw, members = random.Random(seed), 3
+    watermarks = [Watermarks() for _ in range(members)]
+    rows: list[list[int]] = [[] for _ in range(members)]
+    done, out = [0] * members, [EventTime()] * members
+    time, reached, came, was_idle = 0, FIRST_TIME, 0, 0
+
+    def marker(watermark: int | None) -> None:
+        for each, own in zip(watermarks, rows):
+            each.add(0, 1, watermark, len(own))
+
+    for _ in range(3000):
+        what = draw.random()
+        if what < 0.3:
+            time += draw.randrange(5)
+            rows[came % members].append(time)
+            came += 1
+        elif what < 0.5:
+            marker(time - 1)
+        elif what < 0.6:
+            marker(IDLE)
+        else:
+            one = draw.randrange(members)
+            if done[one] < len(rows[one]):
+                assert rows[one][done[one]] > reached, "the row is late"
+                done[one] += 1
+        for one in range(members):
+            out[one] = watermarks[one].pass_rows(done[one]) or out[one]
+        was_idle += all(each.is_idle for each in out)
+        active = [each.time for each in out if not each.is_idle]
+        reached = max(reached, min(active) if active else max(each.time for each in out))
+    assert sum(done) > 200 and was_idle and reached > 0
 
 
 def test_only_late_rows_are_told_of() -> None:
