@@ -63,9 +63,9 @@ test-network: setup
 	AKDL_TEST_NETWORK=1 AKDL_TEST_STOPPED_WORKER=1 $(PYTEST) tests/bridge/member/test_lost_members.py tests/e2e/test_stopped_worker.py \
 	  tests/e2e/test_cut_host.py
 
-# Processes, Python workers, TaskManagers and the broker are killed between two topics of Kafka, a minute each; and slow partitions.
+# Processes, Python workers, TaskManagers and the broker are killed between two topics of Kafka, a minute each.
 test-kafka: setup
-	AKDL_TEST_KILLS=$${AKDL_TEST_KILLS:-8} $(PYTEST) tests/e2e/test_kafka.py tests/e2e/test_kafka_kills.py
+	AKDL_TEST_KILLS=$${AKDL_TEST_KILLS:-8} $(PYTEST) tests/e2e/test_kafka_kills.py
 
 # Damaged messages, archives and texts, 100,000 of each kind; `make test` tries some hundreds.
 FUZZ_CASES ?= 100000

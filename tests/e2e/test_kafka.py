@@ -1,8 +1,7 @@
-"""A real Kafka at both ends of scripts and predictors: keys, headers, tombstones, and event time over partitions."""
+"""A real Kafka at both ends of scripts and predictors: keys, headers and tombstones."""
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +11,6 @@ import pytest
 from operators import MLEnv, StreamOperator, TensorFlow2StreamOp, TFSavedModelPredictStreamOp, resetEnv, useLocalEnv
 from tests.akdl.serving import models
 from tests.e2e.streams import counting
-from tests.e2e.test_event_time import same
 from tests.support.kafka import Broker
 
 pytestmark = [pytest.mark.flink, pytest.mark.slow]
@@ -90,41 +88,3 @@ def test_tombstones_through_a_predictor(env: MLEnv, kafka: Broker) -> None:
     found = rows(env, "predicted_messages")
     assert Counter(found) == {(1, '{"id":1,"p":10.0}'): 1, (1, None): 1, (2, '{"id":2,"p":14.0}'): 1}
     assert found.index((1, None)) > found.index((1, '{"id":1,"p":10.0}'))
-
-
-@pytest.mark.skipif(not os.environ.get("AKDL_TEST_KILLS"), reason="may wait for windows on a loaded machine: make test-kafka")
-@pytest.mark.fault("data", "Rows of slow and idle partitions of Kafka are in time behind a script")
-def test_an_hour_of_backlog_over_slow_and_idle_partitions(env: MLEnv, kafka: Broker) -> None:
-    """Two of six partitions have rows, and one is written after the other: all windows behind the script are whole."""
-    table_env = env.stenv
-    table_env.get_config().set("table.exec.source.idle-timeout", "5 s")
-    columns = "id BIGINT, t TIMESTAMP(3)"
-    counting(table_env, 3600)
-    for topic in ("fast", "slow"):
-        kafka.table(table_env, topic, columns, **{"sink.partitioner": "fixed", "sink.parallelism": "1"})
-        table_env.execute_sql(
-            f"INSERT INTO {topic} SELECT id, TIMESTAMPADD(SECOND, CAST(id AS INT), TIMESTAMP '2024-01-01 12:00:00') "
-            "FROM counting_3600_1000000000"
-        ).wait()
-    alignment = {
-        "scan.watermark.alignment.group": "hour", "scan.watermark.alignment.max-drift": "1 min",
-        "scan.watermark.alignment.update-interval": "100 ms",
-    }  # fmt: skip
-    watermark = "WATERMARK FOR t AS t - INTERVAL '5' SECOND"
-    kafka.table(table_env, "an_hour", f"{columns}, {watermark}", topic="fast;slow", **alignment)
-    script = TensorFlow2StreamOp(
-        mainScriptFile=same, outputSchemaStr="id BIGINT, t TIMESTAMP(3), WATERMARK FOR t AS SOURCE_WATERMARK()", numWorkers=2,
-        numPSs=0,
-    )  # fmt: skip
-    StreamOperator.fromTable(table_env.from_path("an_hour")).link(script)
-    table_env.create_temporary_view("behind", script.getOutputTable())
-    window = "TUMBLE(TABLE behind, DESCRIPTOR(t), INTERVAL '1' MINUTE)"
-    query = f"SELECT MINUTE(window_start), COUNT(*) FROM TABLE({window}) GROUP BY window_start, window_end"
-    found = {}
-    with table_env.sql_query(query).execute().collect() as windows:  # without an end
-        for minute, count in windows:
-            found[minute] = count
-            if len(found) == 59:
-                break
-    table_env.get_config().set("table.exec.source.idle-timeout", "0 s")
-    assert found == dict.fromkeys(range(59), 120)
