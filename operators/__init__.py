@@ -37,6 +37,7 @@ from operators.keras_sequential import (
     KerasSequentialRegressorTrainBatchOp,
 )
 from operators.local_predictor import LocalPredictor
+from operators.model_function import model_function
 from operators.pipeline import (
     Pipeline,
     PipelineModel,
@@ -46,6 +47,7 @@ from operators.pipeline import (
     TFTableModelTrainer,
 )
 from operators.predict_batch import TFSavedModelPredictBatchOp, TFTableModelPredictBatchOp
+from operators.predict_function import PredictBatchOp, PredictStreamOp
 from operators.predict_stream import TFSavedModelPredictStreamOp, TFTableModelPredictStreamOp
 from operators.progress.waiting import waitForJob
 from operators.script import (
@@ -89,13 +91,13 @@ __all__ = [
     "KerasSequentialRegressor", "KerasSequentialRegressorPredictBatchOp", "KerasSequentialRegressorPredictStreamOp",
     "KerasSequentialRegressorTrainBatchOp", "LocalPredictor", "MLEnv", "MemSourceBatchOp", "MemSourceStreamOp",
     "OrcSourceBatchOp", "OrcSourceStreamOp", "ParquetSinkBatchOp", "ParquetSinkStreamOp", "ParquetSourceBatchOp",
-    "ParquetSourceStreamOp", "Pipeline", "PipelineModel", "RandomTableSourceBatchOp", "RandomTableSourceStreamOp", "RowError",
-    "SchemaError", "StreamOperator", "TF2TableModelTrainBatchOp", "TF2TableModelTrainer", "TFSavedModelPredictBatchOp",
-    "TFSavedModelPredictStreamOp", "TFSavedModelPredictor", "TFTableModelPredictBatchOp", "TFTableModelPredictStreamOp",
-    "TFTableModelPredictor", "TFTableModelTrainBatchOp", "TFTableModelTrainer", "TableSinkBatchOp", "TableSourceBatchOp",
-    "TableSourceStreamOp", "TaskError", "TensorFlow2BatchOp", "TensorFlow2StreamOp", "TensorFlowBatchOp",
-    "TensorFlowStreamOp", "USUAL_NULLS", "getMLEnv", "resetEnv", "udf", "udtf", "useCustomEnv", "useLocalEnv", "useRemoteEnv",
-    "waitForJob",
+    "ParquetSourceStreamOp", "Pipeline", "PipelineModel", "PredictBatchOp", "PredictStreamOp", "RandomTableSourceBatchOp",
+    "RandomTableSourceStreamOp", "RowError", "SchemaError", "StreamOperator", "TF2TableModelTrainBatchOp",
+    "TF2TableModelTrainer", "TFSavedModelPredictBatchOp", "TFSavedModelPredictStreamOp", "TFSavedModelPredictor",
+    "TFTableModelPredictBatchOp", "TFTableModelPredictStreamOp", "TFTableModelPredictor", "TFTableModelTrainBatchOp",
+    "TFTableModelTrainer", "TableSinkBatchOp", "TableSourceBatchOp", "TableSourceStreamOp", "TaskError", "TensorFlow2BatchOp",
+    "TensorFlow2StreamOp", "TensorFlowBatchOp", "TensorFlowStreamOp", "USUAL_NULLS", "getMLEnv", "model_function", "resetEnv",
+    "udf", "udtf", "useCustomEnv", "useLocalEnv", "useRemoteEnv", "waitForJob",
 ]  # fmt: skip
 
 _show_briefly()

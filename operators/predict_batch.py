@@ -26,6 +26,7 @@ from bridge.folders.shipped import runs_elsewhere
 from bridge.interrupts import elsewhere
 from bridge.schema import Schema, table_columns
 from bridge.serving.model_process import ModelSettings
+from bridge.settings import UserFile
 from bridge.table_env import planning
 from operators.alink.ak_file import is_ak_file, read_rows, read_schema
 from operators.base.job import environment_of, parallelism_of, schema_of
@@ -38,6 +39,7 @@ from operators.prepare.fetched_file import fetched
 from operators.prepare.model_file import packed_model, packed_rows, placed_model
 from operators.prepare.plan import MODEL_SCHEMA
 from operators.prepare.python_env import find_python
+from operators.prepare.requirements import Wanted
 from operators.progress.state import Shown
 
 if TYPE_CHECKING:
@@ -104,9 +106,8 @@ class PredictOp(WithParams, Operator[Any]):
                     f"{name}: outputSchemaStr: column {column.name!r} is TIMESTAMP_LTZ: use TIMESTAMP or BIGINT"
                 )
         self._check_known("defaults", list(json.loads(values["defaults"])), selected)
-        inputs, outputs = values["inputSignatureDefs"], values["outputSignatureDefs"]
-        self._paired("inputSignatureDefs", inputs, "selectedCols", selected)
-        self._paired("outputSignatureDefs", outputs, "outputSchemaStr", output_schema.names)
+        self._paired("inputSignatureDefs", values.get("inputSignatureDefs"), "selectedCols", selected)
+        self._paired("outputSignatureDefs", values.get("outputSignatureDefs"), "outputSchemaStr", output_schema.names)
         doubled = in_both(values["reservedCols"], output_schema.names)
         if doubled:
             raise ConfigurationError(f"{name}: {doubled}")
@@ -114,41 +115,57 @@ class PredictOp(WithParams, Operator[Any]):
         result, error_column = tuple((column, place is None) for column, place in placed), values["errorCol"]
         if error_column in [column for column, _ in result]:
             raise ConfigurationError(f"{name}: errorCol {error_column!r} is also another column of the result: rename it")
-        infer_timeout_s = values["stallTimeout"] if values["inferTimeout"] is None else values["inferTimeout"]
-        serving = Serving(
-            tag=values["graphDefTag"],
-            signature=values["signatureDefKey"],
-            input_columns=table_columns(input_schema),
-            input_keys=inputs or [],
-            output_columns=table_columns(output_schema),
-            output_keys=outputs or [],
-            cells_hold_batches=values["cellsHoldBatches"],
-            batch_size=values["inferBatchSize"],
-            batch_bytes=values["inferBatchBytes"],
-            infer_timeout_s=infer_timeout_s,
-            intra_op_parallelism=values["intraOpParallelism"] or 0,
-            defaults=values["defaults"],
-            **_newer_models(name, values),
-        )
-        process = ModelSettings(
-            operator=name,
-            group=re.sub(r"\W", "_", f"{name}_{secrets.token_hex(4)}"),
-            serving=json_format.MessageToJson(serving),
-            token=secrets.token_hex(16),
-            python=find_python(name, values["pythonEnv"] or os.environ.get(_ENV_VARIABLE, ""), _is_remote(data)),
-            env_vars=tuple(values["envVars"]),
-            intra_op_parallelism=values["intraOpParallelism"],
-            start_timeout_s=values["startTimeout"],
-            stall_timeout_s=values["stallTimeout"],
-            infer_timeout_s=infer_timeout_s,
-            gpus=values["gpusPerModel"],
-            restarts=not has_models,
-        )
+        process = self._process(input_schema, output_schema, _is_remote(data), restarts=not has_models)
         gathering = Gathering()
         if "chunkWait" in values:
             gathering = Gathering(rows=values["chunkRows"], wait_s=values["chunkWait"])
         source = placed_model(model) if _is_remote(data) else None
         return PredictionSettings(process, model, input_schema, output_schema, result, error_column, gathering, source)
+
+    def _process(self, inputs: Schema, outputs: Schema, elsewhere: bool, restarts: bool = True) -> ModelSettings:
+        name, values = type(self).__name__, self._values_of_all()
+        infer_timeout_s = values["stallTimeout"] if values["inferTimeout"] is None else values["inferTimeout"]
+        serving, files, own = self._served()
+        serving.MergeFrom(
+            Serving(
+                input_columns=table_columns(inputs),
+                output_columns=table_columns(outputs),
+                batch_size=values["inferBatchSize"],
+                batch_bytes=values["inferBatchBytes"],
+                infer_timeout_s=infer_timeout_s,
+                defaults=values["defaults"],
+            )
+        )
+        python = values["pythonEnv"] or own or os.environ.get(_ENV_VARIABLE, "")
+        return ModelSettings(
+            operator=name,
+            group=re.sub(r"\W", "_", f"{name}_{secrets.token_hex(4)}"),
+            serving=json_format.MessageToJson(serving),
+            token=secrets.token_hex(16),
+            python=find_python(name, python, elsewhere, no_tensorflow=bool(files)),
+            env_vars=tuple(values["envVars"]),
+            user_files=files,
+            intra_op_parallelism=values.get("intraOpParallelism"),
+            start_timeout_s=values["startTimeout"],
+            stall_timeout_s=values["stallTimeout"],
+            infer_timeout_s=infer_timeout_s,
+            gpus=values["gpusPerModel"],
+            restarts=restarts,
+        )
+
+    def _served(self) -> tuple[Serving, tuple[UserFile, ...], Wanted | None]:
+        """Settings of the model or function, files of the user, and requirements in them."""
+        values = self._values_of_all()
+        serving = Serving(
+            tag=values["graphDefTag"],
+            signature=values["signatureDefKey"],
+            input_keys=values["inputSignatureDefs"] or [],
+            output_keys=values["outputSignatureDefs"] or [],
+            cells_hold_batches=values["cellsHoldBatches"],
+            intra_op_parallelism=values["intraOpParallelism"] or 0,
+            **_newer_models(type(self).__name__, values),
+        )
+        return serving, (), None
 
     def _paired(self, parameter: str, keys: list[str] | None, other: str, names: list[str]) -> None:
         if keys is not None and len(keys) != len(names):

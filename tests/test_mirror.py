@@ -39,8 +39,8 @@ ROOTS = {
     "akdl": {"entry", "features", "masking", "near_names", "testing", "tf_version"},
     "bridge": {"exceptions", "interrupts", "schema", "settings", "table_env"},
     "operators": {
-        "batch_operator", "column_functions", "file_sources", "keras_sequential", "local_predictor", "pipeline",
-        "predict_batch", "predict_stream", "script", "sinks", "sources", "stream_operator",
+        "batch_operator", "column_functions", "file_sources", "keras_sequential", "local_predictor", "model_function", "pipeline",
+        "predict_batch", "predict_function", "predict_stream", "script", "sinks", "sources", "stream_operator",
     },
 }  # fmt: skip
 

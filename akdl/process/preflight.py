@@ -11,6 +11,7 @@ from akdl.tf_version import parse_version
 
 UNUSABLE = 87  # exit status of a process whose Python environment cannot run it
 TF1_OPERATOR = "AKDL_TF1_OPERATOR"  # variable with the name of an operator that is meant for TensorFlow 1
+NO_TENSORFLOW = "AKDL_NO_TENSORFLOW"  # variable of a process that may do without
 OLDEST_PYTHON = (3, 7)
 
 # Module, packages that may contain it, oldest version.
@@ -33,16 +34,19 @@ _DEADLOCKING_GRPCIO = (((1, 48), (1, 48, 1)), ((1, 59), (1, 62, 2)), ((1, 66), (
 GRPCIO = "grpcio>=1.62.3,!=1.66.*,!=1.67.*,!=1.68.*,!=1.69.*,!=1.70.*"  # as in setup.py
 
 
-def versions() -> Dict[str, Optional[str]]:
+def versions(no_tensorflow: bool = False) -> Dict[str, Optional[str]]:
     """Version of each required package; "" where only its module is found, None where it is missing."""
-    return {packages[0]: _version(module, packages) for module, packages, _ in _NEEDED}
+    found = {packages[0]: _version(module, packages) for module, packages, _ in _NEEDED}
+    if no_tensorflow and found["tensorflow"] is None:
+        del found["tensorflow"]
+    return found
 
 
 def missing(found: Dict[str, Optional[str]]) -> Dict[str, str]:
     result = {}
     for _, packages, oldest in _NEEDED:
         name, text = packages[0], ".".join(map(str, oldest))
-        version = found[name]
+        version = found.get(name, "")
         if version is None:
             result[f"{name}>={text}"] = f"{name} is missing"
         elif version and parse_version(version) < oldest:
@@ -67,7 +71,7 @@ def deadlocks(grpcio: str) -> bool:
 def main() -> None:
     if sys.version_info < OLDEST_PYTHON:
         _refuse(_unusable("it is Python {}.{}, and akdl needs 3.7 or newer".format(*sys.version_info), "choose a newer one"))
-    found = versions()
+    found = versions(bool(os.environ.pop(NO_TENSORFLOW, "")))
     _refuse(reason(found))
     operator = os.environ.pop(TF1_OPERATOR, "")
     if operator and not (found["tensorflow"] or "1.").startswith("1."):

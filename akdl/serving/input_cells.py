@@ -150,19 +150,19 @@ class _StringCells:
 
     def whole(self, cells: Union[Array, Sequence[object]]) -> Optional[Array]:
         if isinstance(cells, np.ndarray):
-            return _encoded(cells) if cells.dtype.kind in "USO" else None
-        return _encoded(np.array(cells, object)) if {type(cell) for cell in cells} <= {str, bytes} else None
+            return encoded(cells) if cells.dtype.kind in "USO" else None
+        return encoded(np.array(cells, object)) if {type(cell) for cell in cells} <= {str, bytes} else None
 
     def single(self, cell: Any) -> Array:
         if isinstance(cell, (str, bytes)):
             array = np.empty((), object)
             array[()] = cell
-            return _encoded(array)
+            return encoded(array)
         try:
             array = np.array(cell, object)
         except ValueError:
             raise CellError(f"expected an array, got lists of different length: {shown(cell)}") from None
-        return _encoded(array)
+        return encoded(array)
 
 
 class _CellShape:
@@ -219,7 +219,7 @@ def _product(sizes: Sequence[int]) -> int:
     return int(np.prod(sizes, dtype=np.int64))
 
 
-def _encoded(array: Array) -> Array:
+def encoded(array: Array) -> Array:
     if array.dtype == object and set(map(type, array.reshape(-1).tolist())) <= {bytes}:
         return array
     result = np.empty(array.shape, object)

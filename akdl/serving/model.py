@@ -27,11 +27,12 @@ from typing import (
 import numpy as np
 
 from akdl.near_names import listed
+from akdl.serving.functions import FunctionRunner
 from akdl.serving.input_cells import Converted, InputConverter, stacked
 from akdl.serving.number_cells import NUMBERS
 from akdl.serving.output_cells import OutputColumn, OutputConverter
-from akdl.serving.prediction_errors import BadRow, RowsError, ServingError, SignatureError
-from akdl.serving.runners import Runner, is_out_of_memory, row_errors
+from akdl.serving.prediction_errors import BadRow, Refused, RowsError, ServingError, SignatureError
+from akdl.serving.runners import Runner
 from akdl.serving.signature import TensorDescription, find_tensor, resolve, tensors_text
 from akdl.serving.stalled_batches import UNWATCHED, BatchWatch, WatchedCall
 from akdl.storage.model_archive import find_saved_model
@@ -47,6 +48,7 @@ class ServedModel:
     """A loaded model. Thread-safe. Other arguments are as in `akdl.serving.row_predictor.RowPredictor`.
 
     Args:
+        model: Folder of a SavedModel, or a function in its place.
         inputs: Column to the signature's input that it feeds, or columns named like the inputs; by default all inputs. The only
             input of a model needs no name: it takes the only column, or several columns of numbers, stacked in their order.
         outputs: The result columns; a plain name is an output returned as an array. By default all outputs. A column without a
@@ -58,7 +60,7 @@ class ServedModel:
 
     def __init__(
         self,
-        folder: str,
+        model: Union[str, FunctionRunner],
         tag: str = "serve",
         signature: str = "serving_default",
         inputs: Union[Mapping[str, str], Sequence[str], None] = None,
@@ -75,8 +77,11 @@ class ServedModel:
     ) -> None:
         if batch_size < 1:
             raise ServingError(f"inferBatchSize: expected at least 1, got {batch_size}")
-        folder = find_saved_model(folder)
-        tags, self.signature = resolve(folder, tag, signature)
+        if isinstance(model, FunctionRunner):
+            self.signature = model.signature
+        else:
+            model = find_saved_model(model)
+            tags, self.signature = resolve(model, tag, signature)
         self._cells_hold_batches = cells_hold_batches
         self._inputs = self._input_converters(inputs, utf8_columns)
         self._defaults = self._checked(defaults or {})
@@ -86,9 +91,13 @@ class ServedModel:
         self._batch_bytes = batch_bytes
         self._report = report
         self._watch = watch or BatchWatch()
+        self._runner: Union[Runner, FunctionRunner]
+        if isinstance(model, FunctionRunner):
+            self._runner = model
+            return
         keys = {converter.key for converter in self._outputs}
         used = [tensor for tensor in self.signature.outputs if tensor.key in keys]
-        self._runner = Runner(folder, tags, self.signature, used, intra_op_parallelism)
+        self._runner = Runner(model, tags, self.signature, used, intra_op_parallelism)
 
     @property
     def inputs(self) -> Dict[str, TensorDescription]:
@@ -257,15 +266,15 @@ class ServedModel:
         self, values: Dict[str, Converted], rows: Sequence[int], errors: Dict[int, str], call: WatchedCall
     ) -> "List[_Predicted]":
         try:
-            with self._watch.batch(call, rows):
+            with self._runner.turn, self._watch.batch(call, rows):
                 fetched = self._call({key: converted.take(rows) for key, converted in values.items()}, len(rows))
-        except row_errors() as error:
-            lacks_memory, message = is_out_of_memory(error), getattr(error, "message", error)
+        except Refused as error:
+            lacks_memory, message = error.lacks_memory, str(error)
         else:
             return [self._converted(fetched, rows, errors)]
         if len(rows) == 1 or (lacks_memory and self._fixed_batch is not None):  # a smaller batch would be padded again
-            reason = "the model runs out of memory with it" if lacks_memory else "the model rejects it"
-            errors.update(dict.fromkeys(rows, f"{reason}: {message}"))
+            reason = "runs out of memory with it" if lacks_memory else "rejects it"
+            errors.update(dict.fromkeys(rows, f"{self._runner.name} {reason}: {message}"))
             return []
         middle = len(rows) // 2
         parts = [part for half in (rows[:middle], rows[middle:]) for part in self._predict_batch(values, half, errors, call)]
@@ -275,7 +284,7 @@ class ServedModel:
 
     def _keep_size(self, rows: int) -> None:
         if rows < self._batch_size:
-            self._report(logging.WARNING, f"the model ran out of memory: from now on a batch has at most {rows} rows")
+            self._report(logging.WARNING, f"{self._runner.name} ran out of memory: from now on a batch has at most {rows} rows")
             self._batch_size = rows
 
     def _converted(self, fetched: Dict[str, Array], rows: Sequence[int], errors: Dict[int, str]) -> "_Predicted":

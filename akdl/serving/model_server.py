@@ -24,6 +24,7 @@ from google.protobuf import json_format
 from akdl.errors.failure import failure_of
 from akdl.folders.shared_folder import wait_and_remove
 from akdl.process.parent import exit_with_parent, take_settings
+from akdl.serving.functions import FunctionRunner
 from akdl.serving.live_model import LiveModel
 from akdl.serving.model import BATCH_BYTES, ServedModel
 from akdl.serving.model_stream import ModelFolderWatch
@@ -86,7 +87,8 @@ class ModelServer:
     def load(self) -> None:
         started = time.monotonic()
         try:
-            import_tensorflow()
+            if not self._serving.function:
+                import_tensorflow()
             self._load()
         except Exception as error:  # any error has to reach the clients
             self._description = Description(failure=_failure(error))
@@ -108,13 +110,12 @@ class ModelServer:
     def _load(self) -> None:
         serving = self._serving
         live = LiveModel(serving.model, self._served)
-        import tensorflow as tf
-
         self._live = live
         self._description = Description(
-            inputs=_tensors(live.model.inputs), outputs=_tensors(live.model.outputs), tensorflow_version=tf.__version__
+            inputs=_tensors(live.model.inputs),
+            outputs=_tensors(live.model.outputs),
+            gpus=os.environ.get("CUDA_VISIBLE_DEVICES", ""),
         )
-        self._description.gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "")
         if serving.model_folder:
             watch = ModelFolderWatch(serving.model_folder, serving.models_from_ms, self._offer, self._report)
             watch.look()  # a restarted job starts with its latest model
@@ -125,7 +126,7 @@ class ModelServer:
         names = [column.name for column in serving.input_columns]
         output_keys: Sequence[Optional[str]] = serving.output_keys or [None for _ in serving.output_columns]
         return ServedModel(
-            folder,
+            FunctionRunner(folder, serving) if serving.function else folder,
             serving.tag or "serve",
             serving.signature or "serving_default",
             dict(zip(names, serving.input_keys)) if serving.input_keys else names,

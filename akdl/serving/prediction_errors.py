@@ -4,6 +4,8 @@ ValueError
 └── ServingError        nothing can be predicted; the message says what to change
     ├── SignatureError  the model lacks a name in the parameters, or cannot be used with them
     └── RowsError       some rows cannot be predicted
+
+Refused is raised inside this package alone.
 """
 
 from typing import List, Sequence, Tuple
@@ -30,6 +32,14 @@ class RowsError(ServingError):
         text = "; ".join(f"row {row}: {message}" for row, message in self.bad[:_SHOWN])
         more = len(self.bad) - _SHOWN
         super().__init__(text + (f"; and {more} more rows" if more > 0 else ""))
+
+
+class Refused(Exception):
+    """The model refuses a batch, or lacks memory for it; some of its rows may still succeed."""
+
+    def __init__(self, message: object, lacks_memory: bool) -> None:
+        super().__init__(str(message))
+        self.lacks_memory = lacks_memory
 
 
 class CellError(ValueError):

@@ -1,11 +1,12 @@
 """Calls of a loaded model: the function of a signature, or its graph in a session."""
 
+import contextlib
 import logging
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from akdl.serving.prediction_errors import ServingError
+from akdl.serving.prediction_errors import Refused, ServingError
 from akdl.serving.signature import Signature, TensorDescription
 from akdl.storage.model_archive import ModelError
 from akdl.storage.patterns import without_pattern
@@ -19,6 +20,9 @@ Call = Callable[[Dict[str, Array]], Dict[str, Array]]
 
 class Runner:
     """A loaded graph of the SavedModel in `folder`, to call one of its signatures; ModelError if it cannot be loaded."""
+
+    name = "the model"
+    turn = contextlib.nullcontext()
 
     def __init__(
         self,
@@ -47,7 +51,10 @@ class Runner:
             import tensorflow as tf
 
             feeds = {**feeds, **{key: feeds[key].astype(tf.bfloat16.as_numpy_dtype) for key in self._bfloat16}}
-        results = call(feeds)
+        try:
+            results = call(feeds)
+        except row_errors() as error:
+            raise Refused(getattr(error, "message", error), is_out_of_memory(error)) from error
         return {key: np.asarray(results[key], dtype) for key, dtype in self._dtypes.items()}
 
     def close(self) -> None:
@@ -113,7 +120,7 @@ def row_errors() -> Tuple[Any, ...]:
     return errors.InvalidArgumentError, errors.OutOfRangeError, errors.NotFoundError, errors.ResourceExhaustedError
 
 
-def is_out_of_memory(error: Exception) -> bool:
-    import tensorflow as tf
-
-    return isinstance(error, tf.errors.ResourceExhaustedError)
+def is_out_of_memory(error: BaseException) -> bool:
+    """Test for the error of any framework; few have a class of their own for it."""
+    said = f"{type(error).__name__} {error}".lower()
+    return isinstance(error, MemoryError) or "resourceexhausted" in said or "out of memory" in said

@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Serving(_message.Message):
-    __slots__ = ["model", "tag", "signature", "input_columns", "input_keys", "output_columns", "output_keys", "cells_hold_batches", "batch_size", "intra_op_parallelism", "model_folder", "scan_interval_s", "models_from_ms", "defaults", "batch_bytes", "infer_timeout_s"]
+    __slots__ = ["model", "tag", "signature", "input_columns", "input_keys", "output_columns", "output_keys", "cells_hold_batches", "batch_size", "intra_op_parallelism", "model_folder", "scan_interval_s", "models_from_ms", "defaults", "batch_bytes", "infer_timeout_s", "function", "user_params"]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     TAG_FIELD_NUMBER: _ClassVar[int]
     SIGNATURE_FIELD_NUMBER: _ClassVar[int]
@@ -25,6 +25,8 @@ class Serving(_message.Message):
     DEFAULTS_FIELD_NUMBER: _ClassVar[int]
     BATCH_BYTES_FIELD_NUMBER: _ClassVar[int]
     INFER_TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
+    FUNCTION_FIELD_NUMBER: _ClassVar[int]
+    USER_PARAMS_FIELD_NUMBER: _ClassVar[int]
     model: str
     tag: str
     signature: str
@@ -41,7 +43,9 @@ class Serving(_message.Message):
     defaults: str
     batch_bytes: int
     infer_timeout_s: float
-    def __init__(self, model: _Optional[str] = ..., tag: _Optional[str] = ..., signature: _Optional[str] = ..., input_columns: _Optional[_Iterable[_Union[_task_pb2.TableColumn, _Mapping]]] = ..., input_keys: _Optional[_Iterable[str]] = ..., output_columns: _Optional[_Iterable[_Union[_task_pb2.TableColumn, _Mapping]]] = ..., output_keys: _Optional[_Iterable[str]] = ..., cells_hold_batches: bool = ..., batch_size: _Optional[int] = ..., intra_op_parallelism: _Optional[int] = ..., model_folder: _Optional[str] = ..., scan_interval_s: _Optional[float] = ..., models_from_ms: _Optional[int] = ..., defaults: _Optional[str] = ..., batch_bytes: _Optional[int] = ..., infer_timeout_s: _Optional[float] = ...) -> None: ...
+    function: str
+    user_params: str
+    def __init__(self, model: _Optional[str] = ..., tag: _Optional[str] = ..., signature: _Optional[str] = ..., input_columns: _Optional[_Iterable[_Union[_task_pb2.TableColumn, _Mapping]]] = ..., input_keys: _Optional[_Iterable[str]] = ..., output_columns: _Optional[_Iterable[_Union[_task_pb2.TableColumn, _Mapping]]] = ..., output_keys: _Optional[_Iterable[str]] = ..., cells_hold_batches: bool = ..., batch_size: _Optional[int] = ..., intra_op_parallelism: _Optional[int] = ..., model_folder: _Optional[str] = ..., scan_interval_s: _Optional[float] = ..., models_from_ms: _Optional[int] = ..., defaults: _Optional[str] = ..., batch_bytes: _Optional[int] = ..., infer_timeout_s: _Optional[float] = ..., function: _Optional[str] = ..., user_params: _Optional[str] = ...) -> None: ...
 
 class ServedTensor(_message.Message):
     __slots__ = ["column", "key", "dtype", "shape", "unknown_rank"]
@@ -58,20 +62,18 @@ class ServedTensor(_message.Message):
     def __init__(self, column: _Optional[str] = ..., key: _Optional[str] = ..., dtype: _Optional[str] = ..., shape: _Optional[_Iterable[int]] = ..., unknown_rank: bool = ...) -> None: ...
 
 class Description(_message.Message):
-    __slots__ = ["inputs", "outputs", "tensorflow_version", "load_s", "failure", "gpus"]
+    __slots__ = ["inputs", "outputs", "load_s", "failure", "gpus"]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     OUTPUTS_FIELD_NUMBER: _ClassVar[int]
-    TENSORFLOW_VERSION_FIELD_NUMBER: _ClassVar[int]
     LOAD_S_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
     GPUS_FIELD_NUMBER: _ClassVar[int]
     inputs: _containers.RepeatedCompositeFieldContainer[ServedTensor]
     outputs: _containers.RepeatedCompositeFieldContainer[ServedTensor]
-    tensorflow_version: str
     load_s: float
     failure: _task_pb2.Failure
     gpus: str
-    def __init__(self, inputs: _Optional[_Iterable[_Union[ServedTensor, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[ServedTensor, _Mapping]]] = ..., tensorflow_version: _Optional[str] = ..., load_s: _Optional[float] = ..., failure: _Optional[_Union[_task_pb2.Failure, _Mapping]] = ..., gpus: _Optional[str] = ...) -> None: ...
+    def __init__(self, inputs: _Optional[_Iterable[_Union[ServedTensor, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[ServedTensor, _Mapping]]] = ..., load_s: _Optional[float] = ..., failure: _Optional[_Union[_task_pb2.Failure, _Mapping]] = ..., gpus: _Optional[str] = ...) -> None: ...
 
 class BadRow(_message.Message):
     __slots__ = ["row", "message"]

@@ -12,10 +12,11 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import akdl.storage.files
 from akdl.folders.file_lock import is_linked, try_lock
+from akdl.process.preflight import NO_TENSORFLOW
 from akdl.storage.archive import ArchiveError, unpack_archive
 from bridge.exceptions import ConfigurationError
 from bridge.folders.remover import remove_when_unlocked
@@ -155,7 +156,7 @@ def _fill(target: str, path: str, sha256: str) -> str:
             f"{', '.join(sorted(os.listdir(target))[:10]) or 'nothing'}; {_PACK}"
         )
     _unpack_conda(python)
-    return versions_of(python)
+    return versions_of(python, no_tensorflow=True)  # a process that needs it looks for it
 
 
 def _unpack_conda(python: str) -> None:
@@ -164,16 +165,16 @@ def _unpack_conda(python: str) -> None:
         _run([python, script], _UNPACK_S)
 
 
-def versions_of(python: str) -> str:
-    return _run([python, "-m", "akdl.process.preflight"], _LOOK_S)
+def versions_of(python: str, no_tensorflow: bool = False) -> str:
+    return _run([python, "-m", "akdl.process.preflight"], _LOOK_S, [f"{NO_TENSORFLOW}={'1' * no_tensorflow}"])
 
 
-def _run(command: list[str], timeout_s: float) -> str:
+def _run(command: list[str], timeout_s: float, set_variables: Sequence[str] = ()) -> str:
     folder = WorkFolder(())
     try:
         done = subprocess.run(
-            command, cwd=folder.path, env=variables(None, os.environ, command[0], folder), stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout_s,
+            command, cwd=folder.path, env=variables(None, os.environ, command[0], folder, set_variables),
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout_s,
         )  # fmt: skip
     except OSError as error:
         raise ConfigurationError(_cannot_run(command[0], error)) from None

@@ -21,7 +21,7 @@ import psutil
 from google.protobuf import json_format
 
 from akdl.folders.private_file import private
-from akdl.process.preflight import UNUSABLE
+from akdl.process.preflight import NO_TENSORFLOW, UNUSABLE
 from akdl.serving.stalled_batches import CALL, WatchedCall, stalled_file
 from akdl.storage.model_archive import ModelError
 from akdl.storage.model_place import PlacedModel, get_model
@@ -31,12 +31,12 @@ from akdl.wire.token import TOKEN
 from bridge.exceptions import TaskError
 from bridge.folders.process_folder import ProcessFolder, kill, kill_stopped, note_process, process_of
 from bridge.folders.sweep import sweep
-from bridge.folders.work_folder import PRIVATE_FOLDER, WorkFolder
+from bridge.folders.work_folder import WorkFolder
 from bridge.host.gpus import lease_for
 from bridge.host.interpreter import open_interpreter
 from bridge.host.variables import variables
 from bridge.member.observer import ProgressWatch
-from bridge.settings import PythonArchive
+from bridge.settings import PythonArchive, UserFile
 
 logger = logging.getLogger(__name__)
 
@@ -51,8 +51,9 @@ _OPTIONS = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_len
 class ModelSettings:
     """Settings of a model process; `serving` is JSON of the message `Serving` without the path of the model.
 
-    Without `python` it is that of Flink's functions. `start_timeout_s` includes the loading. 0 turns `stall_timeout_s` and
-    `infer_timeout_s` off. `gpus` is None for one if one is free. A process that `restarts` gets its first model again.
+    Without `python` it is that of Flink's functions. With `user_files`, a function in one of them is the model.
+    `start_timeout_s` includes the loading. 0 turns `stall_timeout_s` and `infer_timeout_s` off. `gpus` is None for one if one
+    is free. A process that `restarts` gets its first model again.
     """
 
     operator: str
@@ -61,6 +62,7 @@ class ModelSettings:
     token: str = field(repr=False)
     python: str | PythonArchive | None = None
     env_vars: tuple[str, ...] = field(default=(), repr=False)
+    user_files: tuple[UserFile, ...] = ()
     intra_op_parallelism: int | None = None
     start_timeout_s: float = 300.0
     stall_timeout_s: float = 600.0
@@ -226,9 +228,10 @@ class ModelProcess:
     def _start(self, model: str | PlacedModel, pipe: int) -> None:
         settings = self._settings
         place = self._folder.path
-        shutil.rmtree(os.path.join(place, PRIVATE_FOLDER), ignore_errors=True)  # of a process that was killed
+        work = os.path.join(place, "work")
+        shutil.rmtree(work, ignore_errors=True)  # of a process that was killed
         self._folder.forget_address()
-        folder = WorkFolder((), place)
+        folder = WorkFolder(settings.user_files, work)
         python = gpus = None
         try:
             python = open_interpreter(settings.operator, settings.python)
@@ -237,6 +240,8 @@ class ModelProcess:
             gpus = lease_for(settings.operator, settings.gpus, settings.start_timeout_s)
             if gpus is not None:
                 environment["CUDA_VISIBLE_DEVICES"] = gpus.visible
+            if settings.user_files:
+                model, environment[NO_TENSORFLOW] = work, "1"
             serving.model = self._brought(model) if isinstance(model, PlacedModel) else model
             # In a file: with thousands of columns it is too long for a variable.
             serving_file = os.path.join(place, "serving.json")
@@ -252,7 +257,7 @@ class ModelProcess:
             with open(self._folder.log, "wb", opener=private) as log, python.starting(settings.operator):
                 self._process = subprocess.Popen(
                     [python.path, "-m", "akdl.process.preflight", "akdl.serving.model_server"],
-                    env=environment, cwd=place, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                    env=environment, cwd=work, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                     pass_fds=[pipe, *python.fds, *(gpus.fds if gpus else ())], start_new_session=True,
                 )  # fmt: skip
             note_process(place, self._process.pid)

@@ -75,6 +75,9 @@ def predict_table(
     ship_own_packages(table_env)
     if settings.placed is None and os.path.isfile(settings.model):
         ship(table_env, settings.model)
+    for file in settings.process.user_files:
+        if file.shipped:
+            ship(table_env, file.shipped)
     if isinstance(settings.process.python, PythonArchive):
         ship(table_env, settings.process.python.path)
     group = settings.process.group

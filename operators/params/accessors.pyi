@@ -1956,6 +1956,378 @@ class SavedModelPredictStreamParams(WithParams):
     def getChunkRows(self) -> int:
         """Most rows that travel together. (default 8000)"""
 
+class FunctionPredictParams(WithParams):
+    """Parameters of operators that predict with a function."""
+
+    def __init__(
+        self,
+        *,
+        predictFn: str | Callable[..., Any] = ...,
+        userFiles: Sequence[str] | str = ...,
+        userFile: Sequence[str] | str = ...,
+        scriptFiles: Sequence[str] | str = ...,
+        userParams: str | dict[str, Any] = ...,
+        outputSchemaStr: str = ...,
+        schemaStr: str = ...,
+        schema: str = ...,
+        tableSchema: str = ...,
+        selectedCols: Sequence[str] = ...,
+        selectedColNames: Sequence[str] = ...,
+        reservedCols: Sequence[str] = ...,
+        keepColNames: Sequence[str] = ...,
+        defaults: str | dict[str, Any] = ...,
+        inferBatchSize: int = ...,
+        inferBatchBytes: int = ...,
+        errorCol: str = ...,
+        pythonEnv: str | Sequence[str] = ...,
+        envVars: Sequence[str] = ...,
+        gpusPerModel: int = ...,
+        startTimeout: float = ...,
+        stallTimeout: float = ...,
+        inferTimeout: float = ...,
+        progress: bool = ...,
+        MLEnvironmentId: int = ...,
+    ) -> None: ...
+    def setPredictFn(self, value: str | Callable[..., Any]) -> Self:
+        """A function, as "score.py:load", that is called once in each process, with userParams as arguments, and returns `predict(batch)`, from a dict of arrays by column to a dict of the outputs; or the function itself, which travels as source with the imports, functions and plain values that it uses. (required)"""
+
+    def getPredictFn(self) -> str | FunctionScript:
+        """A function, as "score.py:load", that is called once in each process, with userParams as arguments, and returns `predict(batch)`, from a dict of arrays by column to a dict of the outputs; or the function itself, which travels as source with the imports, functions and plain values that it uses. (required)"""
+
+    def setUserFiles(self, value: Sequence[str] | str) -> Self:
+        """Paths of the files that the script needs; the script may be among them. (default ())"""
+
+    def getUserFiles(self) -> list[str]:
+        """Paths of the files that the script needs; the script may be among them. (default ())"""
+
+    def setUserFile(self, value: Sequence[str] | str) -> Self:
+        """Paths of the files that the script needs; the script may be among them. (default ())"""
+
+    def getUserFile(self) -> list[str]:
+        """Paths of the files that the script needs; the script may be among them. (default ())"""
+
+    def setScriptFiles(self, value: Sequence[str] | str) -> Self:
+        """Paths of the files that the script needs; the script may be among them. (default ())"""
+
+    def getScriptFiles(self) -> list[str]:
+        """Paths of the files that the script needs; the script may be among them. (default ())"""
+
+    def setUserParams(self, value: str | dict[str, Any]) -> Self:
+        """Arguments of the function by name: a JSON object. (default '{}')"""
+
+    def getUserParams(self) -> str:
+        """Arguments of the function by name: a JSON object. (default '{}')"""
+
+    def setOutputSchemaStr(self, value: str) -> Self:
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
+
+    def getOutputSchemaStr(self) -> str:
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
+
+    def setSchemaStr(self, value: str) -> Self:
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
+
+    def setSchema(self, value: str) -> Self:
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
+
+    def getSchema(self) -> str:
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
+
+    def setTableSchema(self, value: str) -> Self:
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
+
+    def getTableSchema(self) -> str:
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
+
+    def setSelectedCols(self, value: Sequence[str]) -> Self:
+        """Columns that feed the model; all if unset. (default None)"""
+
+    def getSelectedCols(self) -> list[str] | None:
+        """Columns that feed the model; all if unset. (default None)"""
+
+    def setSelectedColNames(self, value: Sequence[str]) -> Self:
+        """Columns that feed the model; all if unset. (default None)"""
+
+    def getSelectedColNames(self) -> list[str] | None:
+        """Columns that feed the model; all if unset. (default None)"""
+
+    def setReservedCols(self, value: Sequence[str]) -> Self:
+        """Input columns to keep; all if unset. (default None)"""
+
+    def getReservedCols(self) -> list[str] | None:
+        """Input columns to keep; all if unset. (default None)"""
+
+    def setKeepColNames(self, value: Sequence[str]) -> Self:
+        """Input columns to keep; all if unset. (default None)"""
+
+    def getKeepColNames(self) -> list[str] | None:
+        """Input columns to keep; all if unset. (default None)"""
+
+    def setDefaults(self, value: str | dict[str, Any]) -> Self:
+        """Columns that feed the model, and the value that stands for null in each; in other columns a null is an error of its row. (default '{}')"""
+
+    def getDefaults(self) -> str:
+        """Columns that feed the model, and the value that stands for null in each; in other columns a null is an error of its row. (default '{}')"""
+
+    def setInferBatchSize(self, value: int) -> Self:
+        """Most rows in one call of the model. (default 256)"""
+
+    def getInferBatchSize(self) -> int:
+        """Most rows in one call of the model. (default 256)"""
+
+    def setInferBatchBytes(self, value: int) -> Self:
+        """Most bytes of values in one call of the model; a single row may have more. (default 67108864)"""
+
+    def getInferBatchBytes(self) -> int:
+        """Most bytes of values in one call of the model; a single row may have more. (default 67108864)"""
+
+    def setErrorCol(self, value: str) -> Self:
+        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; if unset, such a row fails the job. (default None)"""
+
+    def getErrorCol(self) -> str | None:
+        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; if unset, such a row fails the job. (default None)"""
+
+    def setPythonEnv(self, value: str | Sequence[str]) -> Self:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; or requirements to make one from, also as a requirements.txt or pyproject.toml. If empty, the metadata in the main script or the default. (default '')"""
+
+    def getPythonEnv(self) -> str | list[str]:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; or requirements to make one from, also as a requirements.txt or pyproject.toml. If empty, the metadata in the main script or the default. (default '')"""
+
+    def setEnvVars(self, value: Sequence[str]) -> Self:
+        """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+
+    def getEnvVars(self) -> list[str]:
+        """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+
+    def setGpusPerModel(self, value: int) -> Self:
+        """GPUs that the process with the model has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
+
+    def getGpusPerModel(self) -> int | None:
+        """GPUs that the process with the model has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
+
+    def setStartTimeout(self, value: float) -> Self:
+        """Seconds within which the process with the model has to have loaded it. (default 300.0)"""
+
+    def getStartTimeout(self) -> float:
+        """Seconds within which the process with the model has to have loaded it. (default 300.0)"""
+
+    def setStallTimeout(self, value: float) -> Self:
+        """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
+
+    def getStallTimeout(self) -> float:
+        """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
+
+    def setInferTimeout(self, value: float) -> Self:
+        """Seconds within which the model has to finish a batch; a batch that takes longer is tried again in a fresh process, then halved, until the row is found; 0 for no limit. If unset, stallTimeout. (default None)"""
+
+    def getInferTimeout(self) -> float | None:
+        """Seconds within which the model has to finish a batch; a batch that takes longer is tried again in a fresh process, then halved, until the row is found; 0 for no limit. If unset, stallTimeout. (default None)"""
+
+    def setProgress(self, value: bool) -> Self:
+        """Show the progress of the job: on a terminal, in a notebook, or in a log. (default True)"""
+
+    def getProgress(self) -> bool:
+        """Show the progress of the job: on a terminal, in a notebook, or in a log. (default True)"""
+
+    def setMLEnvironmentId(self, value: int) -> Self:
+        """Always 0: a program has one environment. (default 0)"""
+
+    def getMLEnvironmentId(self) -> int:
+        """Always 0: a program has one environment. (default 0)"""
+
+class FunctionPredictStreamParams(WithParams):
+    """Parameters of operators that predict a stream with a function."""
+
+    def __init__(
+        self,
+        *,
+        predictFn: str | Callable[..., Any] = ...,
+        userFiles: Sequence[str] | str = ...,
+        userFile: Sequence[str] | str = ...,
+        scriptFiles: Sequence[str] | str = ...,
+        userParams: str | dict[str, Any] = ...,
+        outputSchemaStr: str = ...,
+        schemaStr: str = ...,
+        schema: str = ...,
+        tableSchema: str = ...,
+        selectedCols: Sequence[str] = ...,
+        selectedColNames: Sequence[str] = ...,
+        reservedCols: Sequence[str] = ...,
+        keepColNames: Sequence[str] = ...,
+        defaults: str | dict[str, Any] = ...,
+        inferBatchSize: int = ...,
+        inferBatchBytes: int = ...,
+        errorCol: str = ...,
+        pythonEnv: str | Sequence[str] = ...,
+        envVars: Sequence[str] = ...,
+        gpusPerModel: int = ...,
+        startTimeout: float = ...,
+        stallTimeout: float = ...,
+        inferTimeout: float = ...,
+        progress: bool = ...,
+        MLEnvironmentId: int = ...,
+        chunkWait: float = ...,
+        chunkRows: int = ...,
+    ) -> None: ...
+    def setPredictFn(self, value: str | Callable[..., Any]) -> Self:
+        """A function, as "score.py:load", that is called once in each process, with userParams as arguments, and returns `predict(batch)`, from a dict of arrays by column to a dict of the outputs; or the function itself, which travels as source with the imports, functions and plain values that it uses. (required)"""
+
+    def getPredictFn(self) -> str | FunctionScript:
+        """A function, as "score.py:load", that is called once in each process, with userParams as arguments, and returns `predict(batch)`, from a dict of arrays by column to a dict of the outputs; or the function itself, which travels as source with the imports, functions and plain values that it uses. (required)"""
+
+    def setUserFiles(self, value: Sequence[str] | str) -> Self:
+        """Paths of the files that the script needs; the script may be among them. (default ())"""
+
+    def getUserFiles(self) -> list[str]:
+        """Paths of the files that the script needs; the script may be among them. (default ())"""
+
+    def setUserFile(self, value: Sequence[str] | str) -> Self:
+        """Paths of the files that the script needs; the script may be among them. (default ())"""
+
+    def getUserFile(self) -> list[str]:
+        """Paths of the files that the script needs; the script may be among them. (default ())"""
+
+    def setScriptFiles(self, value: Sequence[str] | str) -> Self:
+        """Paths of the files that the script needs; the script may be among them. (default ())"""
+
+    def getScriptFiles(self) -> list[str]:
+        """Paths of the files that the script needs; the script may be among them. (default ())"""
+
+    def setUserParams(self, value: str | dict[str, Any]) -> Self:
+        """Arguments of the function by name: a JSON object. (default '{}')"""
+
+    def getUserParams(self) -> str:
+        """Arguments of the function by name: a JSON object. (default '{}')"""
+
+    def setOutputSchemaStr(self, value: str) -> Self:
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
+
+    def getOutputSchemaStr(self) -> str:
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
+
+    def setSchemaStr(self, value: str) -> Self:
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
+
+    def setSchema(self, value: str) -> Self:
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
+
+    def getSchema(self) -> str:
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
+
+    def setTableSchema(self, value: str) -> Self:
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
+
+    def getTableSchema(self) -> str:
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
+
+    def setSelectedCols(self, value: Sequence[str]) -> Self:
+        """Columns that feed the model; all if unset. (default None)"""
+
+    def getSelectedCols(self) -> list[str] | None:
+        """Columns that feed the model; all if unset. (default None)"""
+
+    def setSelectedColNames(self, value: Sequence[str]) -> Self:
+        """Columns that feed the model; all if unset. (default None)"""
+
+    def getSelectedColNames(self) -> list[str] | None:
+        """Columns that feed the model; all if unset. (default None)"""
+
+    def setReservedCols(self, value: Sequence[str]) -> Self:
+        """Input columns to keep; all if unset. (default None)"""
+
+    def getReservedCols(self) -> list[str] | None:
+        """Input columns to keep; all if unset. (default None)"""
+
+    def setKeepColNames(self, value: Sequence[str]) -> Self:
+        """Input columns to keep; all if unset. (default None)"""
+
+    def getKeepColNames(self) -> list[str] | None:
+        """Input columns to keep; all if unset. (default None)"""
+
+    def setDefaults(self, value: str | dict[str, Any]) -> Self:
+        """Columns that feed the model, and the value that stands for null in each; in other columns a null is an error of its row. (default '{}')"""
+
+    def getDefaults(self) -> str:
+        """Columns that feed the model, and the value that stands for null in each; in other columns a null is an error of its row. (default '{}')"""
+
+    def setInferBatchSize(self, value: int) -> Self:
+        """Most rows in one call of the model. (default 256)"""
+
+    def getInferBatchSize(self) -> int:
+        """Most rows in one call of the model. (default 256)"""
+
+    def setInferBatchBytes(self, value: int) -> Self:
+        """Most bytes of values in one call of the model; a single row may have more. (default 67108864)"""
+
+    def getInferBatchBytes(self) -> int:
+        """Most bytes of values in one call of the model; a single row may have more. (default 67108864)"""
+
+    def setErrorCol(self, value: str) -> Self:
+        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; if unset, such a row fails the job. (default None)"""
+
+    def getErrorCol(self) -> str | None:
+        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; if unset, such a row fails the job. (default None)"""
+
+    def setPythonEnv(self, value: str | Sequence[str]) -> Self:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; or requirements to make one from, also as a requirements.txt or pyproject.toml. If empty, the metadata in the main script or the default. (default '')"""
+
+    def getPythonEnv(self) -> str | list[str]:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; or requirements to make one from, also as a requirements.txt or pyproject.toml. If empty, the metadata in the main script or the default. (default '')"""
+
+    def setEnvVars(self, value: Sequence[str]) -> Self:
+        """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+
+    def getEnvVars(self) -> list[str]:
+        """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+
+    def setGpusPerModel(self, value: int) -> Self:
+        """GPUs that the process with the model has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
+
+    def getGpusPerModel(self) -> int | None:
+        """GPUs that the process with the model has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
+
+    def setStartTimeout(self, value: float) -> Self:
+        """Seconds within which the process with the model has to have loaded it. (default 300.0)"""
+
+    def getStartTimeout(self) -> float:
+        """Seconds within which the process with the model has to have loaded it. (default 300.0)"""
+
+    def setStallTimeout(self, value: float) -> Self:
+        """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
+
+    def getStallTimeout(self) -> float:
+        """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
+
+    def setInferTimeout(self, value: float) -> Self:
+        """Seconds within which the model has to finish a batch; a batch that takes longer is tried again in a fresh process, then halved, until the row is found; 0 for no limit. If unset, stallTimeout. (default None)"""
+
+    def getInferTimeout(self) -> float | None:
+        """Seconds within which the model has to finish a batch; a batch that takes longer is tried again in a fresh process, then halved, until the row is found; 0 for no limit. If unset, stallTimeout. (default None)"""
+
+    def setProgress(self, value: bool) -> Self:
+        """Show the progress of the job: on a terminal, in a notebook, or in a log. (default True)"""
+
+    def getProgress(self) -> bool:
+        """Show the progress of the job: on a terminal, in a notebook, or in a log. (default True)"""
+
+    def setMLEnvironmentId(self, value: int) -> Self:
+        """Always 0: a program has one environment. (default 0)"""
+
+    def getMLEnvironmentId(self) -> int:
+        """Always 0: a program has one environment. (default 0)"""
+
+    def setChunkWait(self, value: float) -> Self:
+        """Most seconds that rows wait on their way to the model, and back, to travel together; the job takes the shortest of all its operators. (default 0.01)"""
+
+    def getChunkWait(self) -> float:
+        """Most seconds that rows wait on their way to the model, and back, to travel together; the job takes the shortest of all its operators. (default 0.01)"""
+
+    def setChunkRows(self, value: int) -> Self:
+        """Most rows that travel together. (default 8000)"""
+
+    def getChunkRows(self) -> int:
+        """Most rows that travel together. (default 8000)"""
+
 class KerasTrainParams(WithParams):
     """Parameters of operators that train a Keras model of layers."""
 

@@ -20,6 +20,7 @@ from operators.params.checks import (
     one_of,
     only_zero,
     positive,
+    predict_function,
     schema_text,
     seconds,
     some_seconds,
@@ -181,6 +182,13 @@ CELLS_HOLD_BATCHES = Param(
     False,
 )  # fmt: skip
 MODEL_PATH = Param("modelPath", "str", "Folder of a SavedModel, or a zip or tar file of one, at any address.", filled_text)
+PREDICT_FN = Param(
+    "predictFn", "str | Callable[..., Any]",
+    'A function, as "score.py:load", that is called once in each process, with userParams as arguments, and returns '
+    "`predict(batch)`, from a dict of arrays by column to a dict of the outputs; or the function itself, which travels as "
+    "source with the imports, functions and plain values that it uses.", predict_function,
+)  # fmt: skip
+FUNCTION_PARAMS = replace(USER_PARAMS, doc="Arguments of the function by name: a JSON object.")
 MODEL_STREAM_FILE_PATH = Param(
     "modelStreamFilePath", "str",
     "Folder in which newer models appear, as SavedModel folders or zip or tar files of them; the newest takes over. Every host "
@@ -277,7 +285,13 @@ KERAS_PREDICT = (
     ML_ENVIRONMENT_ID,
 )  # fmt: skip
 SAVED_MODEL_PREDICT = (MODEL_PATH, *PREDICT)
+FUNCTION_PREDICT = (PREDICT_FN, USER_FILES, FUNCTION_PARAMS, *(
+    each for each in PREDICT if each not in (
+        OUTPUT_SIGNATURE_DEFS, INPUT_SIGNATURE_DEFS, SIGNATURE_DEF_KEY, GRAPH_DEF_TAG, MODEL_THREADS, CELLS_HOLD_BATCHES,
+    )
+))  # fmt: skip
 _OF_STREAMS = (MODEL_STREAM_FILE_PATH, SCAN_INTERVAL, MODEL_STREAM_START_TIME, PREDICT_WAIT, CHUNK_ROWS)
+FUNCTION_PREDICT_STREAM = (*FUNCTION_PREDICT, PREDICT_WAIT, CHUNK_ROWS)
 SAVED_MODEL_PREDICT_STREAM = (MODEL_PATH, *PREDICT, *_OF_STREAMS)
 PREDICT_STREAM = (*PREDICT, MODEL_FILE_PATH, *_OF_STREAMS)
 # Of a trainer, which trains with some columns and parameters and predicts with others.

@@ -60,6 +60,17 @@ def main_script(value: object) -> str | FunctionScript:
     return value
 
 
+def predict_function(value: object) -> str | FunctionScript:
+    if isinstance(value, FunctionScript):
+        return value
+    if callable(value):
+        return script_of(value, takes_config=False)
+    path, _, name = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+    if not path.endswith(".py") or not name.isidentifier():
+        raise ValueError('"FILE.py:FUNCTION", or a function defined with def')
+    return str(value)
+
+
 def texts(value: object) -> list[str]:
     if isinstance(value, str) or not isinstance(value, (list, tuple)) or not all(isinstance(v, str) for v in value):
         raise ValueError("a list of strings")

@@ -35,7 +35,7 @@ class FunctionScript:
         return f"{self.name}_function.py"
 
 
-def script_of(function: Any) -> FunctionScript:
+def script_of(function: Any, takes_config: bool = True) -> FunctionScript:
     """Turn a function into a script; modules, functions of its own module and plain values that it uses travel along."""
     if not isinstance(function, FunctionType):
         raise ConfigurationError(f"expected a function defined with def, got a {type(function).__name__}")
@@ -43,11 +43,11 @@ def script_of(function: Any) -> FunctionScript:
     if name == "<lambda>":
         raise ConfigurationError("a lambda cannot travel: write a function with def")
     if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise ConfigurationError(
-            f"the function {name} is called as main(task_config), so it can be neither async nor a generator"
-        )
+        called = "main(task_config)" if takes_config else f"{name}(**userParams)"
+        raise ConfigurationError(f"the function {name} is called as {called}, so it can be neither async nor a generator")
     try:
-        inspect.signature(function).bind(None)
+        if takes_config:
+            inspect.signature(function).bind(None)
     except TypeError as error:
         raise ConfigurationError(
             f"the function {name} is called with one argument, the task config: {error}; other values travel in userParams"

@@ -19,6 +19,7 @@ _KEPT = {
     "Sequence[float]": "list[float]",
     "str | Sequence[str]": "str | list[str]",
     "str | Callable[[Any], Any]": "str | FunctionScript",
+    "str | Callable[..., Any]": "str | FunctionScript",
     "str | dict[str, Any]": "str",
 }
 """Annotation of what a setter takes to that of the value that is kept, where they differ."""

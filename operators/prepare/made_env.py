@@ -77,21 +77,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def made_python(wanted: Wanted) -> str:
+def made_python(wanted: Wanted, no_tensorflow: bool = False) -> str:
     """Interpreter of the environment with these requirements, which is made if need be and kept until this program ends."""
-    return str(_python_in(_made(wanted)))
+    return str(_python_in(_made(wanted, no_tensorflow)))
 
 
-def look_into(python: str) -> subprocess.CompletedProcess[str]:
+def look_into(python: str, no_tensorflow: bool = False) -> subprocess.CompletedProcess[str]:
     """Run the check of akdl in another Python."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    environment[preflight.NO_TENSORFLOW] = "1" * no_tensorflow
     command = [python, "-c", _LOOK, os.path.dirname(os.path.dirname(preflight.__file__))]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_LOOK_S, errors="replace")
 
 
-def packed_env(wanted: Wanted) -> str:
+def packed_env(wanted: Wanted, no_tensorflow: bool = False) -> str:
     """Archive of such an environment with its Python, made once."""
-    folder = _made(wanted)
+    folder = _made(wanted, no_tensorflow)
     archive = folder / _PACKED
     with locked(str(folder.parent)):
         if not archive.exists():
@@ -100,7 +101,7 @@ def packed_env(wanted: Wanted) -> str:
 
 
 @functools.cache
-def _made(wanted: Wanted) -> Path:
+def _made(wanted: Wanted, no_tensorflow: bool) -> Path:
     cache = Path(cache_folder("envs"))
     version = "{}.{}.{}".format(*sys.version_info)
     fits = SpecifierSet(wanted.python).contains(version, prereleases=True)
@@ -115,7 +116,7 @@ def _made(wanted: Wanted) -> Path:
             if not _is_complete(folder):
                 with locked(str(cache)):  # other programs wait, and then find it
                     if not _is_complete(folder):
-                        _make(folder, wanted, lines, python)
+                        _make(folder, wanted, lines, python, no_tensorflow)
                         _sweep(cache)
             os.utime(folder / _COMPLETE)
         except BaseException:
@@ -130,7 +131,7 @@ def _made(wanted: Wanted) -> Path:
     return folder
 
 
-def _make(folder: Path, wanted: Wanted, lines: list[str], python: str) -> None:
+def _make(folder: Path, wanted: Wanted, lines: list[str], python: str, no_tensorflow: bool) -> None:
     started = time.monotonic()
     # Programs without a configuration of logging show warnings, and this may take minutes.
     logger.warning("making a Python environment with %s in %s; it stays there for other programs", wanted.shown, folder)
@@ -139,7 +140,7 @@ def _make(folder: Path, wanted: Wanted, lines: list[str], python: str) -> None:
         file.write("\n".join([f"# {wanted.shown}", *lines, ""]))
     _uv(wanted, folder, "venv", "--no-project", f"--python={python}", "env")
     _uv(wanted, folder, "pip", "install", "--python", str(_python_in(folder)), "--requirement", _REQUIREMENTS)
-    looked = look_into(str(_python_in(folder)))
+    looked = look_into(str(_python_in(folder)), no_tensorflow)
     if looked.returncode:
         reason = looked.stderr.strip().rpartition("cannot be used: ")[2].partition("; install")[0]
         raise ConfigurationError(f"a Python environment with {wanted.shown} cannot run scripts: {reason}. Require it too")

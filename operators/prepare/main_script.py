@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from akdl.near_names import near
+from akdl.near_names import did_you_mean, near
 from akdl.user_code.module import ESTIMATOR_FUNCTIONS, MAIN
 from bridge.exceptions import ConfigurationError
 from bridge.settings import UserFile
@@ -32,6 +32,13 @@ def check_main(operator: str, origin: str, source: bytes) -> None:
         f"{operator}: {origin} defines no function `main`{hint}: the main script needs `def main(task_config)`, or `awf_*` "
         "callbacks of Keras, or the four functions of an Estimator: " + ", ".join(ESTIMATOR_FUNCTIONS)
     )
+
+
+def check_defines(operator: str, origin: str, source: bytes, function: str) -> None:
+    names = names_of(source)
+    if names is not None and function not in names:
+        hint = did_you_mean(function, sorted(names))
+        raise ConfigurationError(f"{operator}: predictFn: {origin} defines no function {function!r}{hint}")
 
 
 def trains_apart(files: Sequence[UserFile], main_script: str) -> bool:

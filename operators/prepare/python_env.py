@@ -25,14 +25,16 @@ from operators.prepare.made_env import look_into, made_python, packed_env
 from operators.prepare.requirements import Wanted, wanted_by
 
 
-def find_python(operator: str, python_env: str | Sequence[str] | Wanted, elsewhere: bool = False) -> str | PythonArchive | None:
+def find_python(
+    operator: str, python_env: str | Sequence[str] | Wanted, elsewhere: bool = False, no_tensorflow: bool = False
+) -> str | PythonArchive | None:
     """Find the interpreter or archive that `pythonEnv` names; None when it is empty. A path may exist only `elsewhere`."""
     if not python_env:
         return None
     try:
         wanted = python_env if isinstance(python_env, Wanted) else wanted_by(python_env)
         if wanted is not None:
-            return _archive(packed_env(wanted)) if elsewhere else made_python(wanted)
+            return _archive(packed_env(wanted, no_tensorflow)) if elsewhere else made_python(wanted, no_tensorflow)
         assert isinstance(python_env, str)
         if is_remote(python_env):
             return _archive(python_env)

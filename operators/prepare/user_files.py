@@ -45,7 +45,9 @@ class _Source:
     above: tuple[str, ...] | None = None
 
 
-def read_files(operator: str, user_files: Sequence[str], main_script: str | FunctionScript) -> tuple[tuple[UserFile, ...], str]:
+def read_files(
+    operator: str, user_files: Sequence[str], main_script: str | FunctionScript, parameter: str = "mainScriptFile"
+) -> tuple[tuple[UserFile, ...], str]:
     """Read the user's files, with the path of the main script; folders keep files of one name but different content apart."""
     with tempfile.TemporaryDirectory(dir=program_folder()) as folder:
         loader = _Loader(operator, folder)
@@ -55,8 +57,8 @@ def read_files(operator: str, user_files: Sequence[str], main_script: str | Func
             file.write_text(main_script.text, encoding="utf-8")
             main = _Source(main_script.origin, file, main_script.file_name, ())
         else:
-            main = loader.find_main(main_script, sources)
-        placed = _place(operator, sources, main)
+            main = loader.find_main(parameter, main_script, sources)
+        placed = _place(operator, sources, main, parameter)
         files = tuple(_read(path, source.file) for path, source in placed.items())
         for read in files:
             _check_syntax(operator, read, placed[read.path].origin)
@@ -105,18 +107,18 @@ class _Loader:
         else:
             yield self._single(named, file)
 
-    def find_main(self, named: str, sources: list[_Source]) -> _Source:
+    def find_main(self, parameter: str, named: str, sources: list[_Source]) -> _Source:
         if not is_remote(named) and not os.path.exists(local_path(named)):
             found = [source for source in sources if named in (source.path, os.path.basename(source.path))]
             whole = [source for source in found if source.path == named] or found
             if not all(_equal(whole[0], source) for source in whole[1:]):
                 several = " and ".join(source.origin for source in whole)
-                raise ConfigurationError(f"{self._operator}: mainScriptFile {named!r} may be {several}: say which")
+                raise ConfigurationError(f"{self._operator}: {parameter} {named!r} may be {several}: say which")
             if whole:
                 return whole[0]
-        file = pathlib.Path(self._fetch("mainScriptFile", named))
+        file = pathlib.Path(self._fetch(parameter, named))
         if not file.is_file():
-            raise ConfigurationError(f"{self._operator}: mainScriptFile {shown(named)} is not a file")
+            raise ConfigurationError(f"{self._operator}: {parameter} {shown(named)} is not a file")
         return next((source for source in sources if source.file == file), self._single(named, file))
 
     def _single(self, named: str, file: pathlib.Path) -> _Source:
@@ -141,7 +143,7 @@ def _below(folder: pathlib.Path) -> Iterator[pathlib.Path]:
     return (file for file in sorted(folder.rglob("*")) if file.is_file() and "__pycache__" not in file.parts)
 
 
-def _place(operator: str, sources: list[_Source], main: _Source) -> dict[str, _Source]:
+def _place(operator: str, sources: list[_Source], main: _Source, parameter: str) -> dict[str, _Source]:
     placed: dict[str, _Source] = {}
     singles: dict[str, list[_Source]] = {}
     for source in [*sources, main]:
@@ -155,7 +157,7 @@ def _place(operator: str, sources: list[_Source], main: _Source) -> dict[str, _S
         if main.above is not None and main.path == name and len(same) > 1:
             other = next(source for source in same if not _equal(source, main))
             raise ConfigurationError(
-                f"{operator}: there are two main scripts: mainScriptFile is {main.origin}, and another {name} among userFiles "
+                f"{operator}: there are two main scripts: {parameter} is {main.origin}, and another {name} among userFiles "
                 f"is {other.origin}: leave one out, or rename it"
             )
         paths = [name] if len(same) == 1 else _apart(operator, name, same)

@@ -58,7 +58,7 @@ def run(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.
 @pytest.mark.parametrize(
     "name",
     [
-        "filter_rows", "forecasting", "own_data", "parquet_scoring", "wide_and_deep", "train_together", "estimator_two_tower",
+        "filter_rows", "forecasting", "function_predictor", "own_data", "parquet_scoring", "wide_and_deep", "train_together", "estimator_two_tower",
         "estimator_mnist", "online_training",
     ],
 )  # fmt: skip

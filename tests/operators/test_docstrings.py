@@ -49,6 +49,9 @@ SCORE = """
 def main(task_config):
     for batch in task_config.tf_context.batches(2):
         task_config.output_writer.write_batch({"id": batch["id"], "score": batch["x0"]})
+
+def load():
+    return lambda batch: {"y": 2 * batch["x0"]}
 """
 TRAIN = """
 import tensorflow as tf

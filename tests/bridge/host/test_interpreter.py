@@ -153,7 +153,7 @@ def test_conda_unpack_runs_in_its_place(tmp_path: pathlib.Path, place: pathlib.P
         ({"python3": "#!/nowhere/python\n"}, "this host cannot run the interpreter .*; is it built for this system and processor"),
         ({"python3": "\x7fELF of another processor"}, r"this host cannot run the interpreter .*Exec format error"),
         ({"python3": "#!/bin/sh\necho no libpython; exit 127\n"}, "failed with status 127: no libpython; pack it with conda-pack"),
-        ({"python3": f'#!/bin/sh\nexec {sys.executable} -S "$@"\n'}, "failed with status 87: .*tensorflow is missing.*pip install"),
+        ({"python3": f'#!/bin/sh\nexec {sys.executable} -S "$@"\n'}, "failed with status 87: .*numpy is missing.*pip install"),
         ({"conda_unpack": "raise OSError('no room')"}, "conda-unpack failed with status 1: .*no room"),
     ],
 )  # fmt: skip

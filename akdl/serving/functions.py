@@ -1,0 +1,126 @@
+"""A function of a user that predicts in place of a SavedModel, in any framework.
+
+`predictFn` names a function that is called once in a process, with the user parameters as arguments. It returns
+`predict(batch)`, which takes a dict of arrays by column, with rows on the first axis, and returns a dict of such arrays.
+"""
+
+import decimal
+import json
+import os
+import threading
+import traceback
+from typing import Callable, Dict, Mapping, Tuple
+
+import numpy as np
+
+from akdl.errors.failure import failure_of
+from akdl.near_names import listed
+from akdl.serving.input_cells import encoded
+from akdl.serving.prediction_errors import CellError, Refused, ServingError
+from akdl.serving.runners import is_out_of_memory
+from akdl.serving.signature import Signature, TensorDescription
+from akdl.user_code.module import import_file
+from akdl.wire import BOOL, Serving
+from akdl.wire.cells import DTYPES, Array
+from akdl.wire.column_type import FLOATS, MEANINGS, ColumnType, Kind, type_of
+
+_DTYPES = {BOOL: "bool", **{sent: np.dtype(dtype).name for sent, dtype in DTYPES.items()}}
+_RETURNED = {Kind.BOOLEAN: "b", Kind.STRING: "biufO", Kind.BYTES: "O", **dict.fromkeys(FLOATS, "biuf")}
+_OF_INTEGERS = "biu"
+
+
+class FunctionRunner:
+    """Calls the function of `serving`, one batch at a time, because code of users may not be safe from threads."""
+
+    def __init__(self, folder: str, serving: Serving) -> None:
+        path, _, name = serving.function.rpartition(":")
+        self.name = f"the function {name} in {path}"
+        self._folder = os.path.join(os.path.realpath(folder), "")
+        self._inputs = {column.name: type_of(column) for column in serving.input_columns}
+        self._outputs = {column.name: type_of(column) for column in serving.output_columns}
+        self.signature = Signature(name, _described(self._inputs), _described(self._outputs))
+        self.turn = threading.Lock()
+        make = getattr(import_file(self._folder + path, self._folder.rstrip(os.sep)), name, None)
+        if not callable(make):
+            raise ServingError(f"predictFn: {path} defines no function {name!r}")
+        predict = make(**json.loads(serving.user_params or "{}"))
+        if not callable(predict):
+            raise ServingError(f"{self.name}: expected it to return a function predict(batch), got {_kind(predict)}")
+        self._predict: Callable[[Dict[str, Array]], object] = predict
+
+    def run(self, feeds: Dict[str, Array]) -> Dict[str, Array]:
+        """Predict a batch in this caller's `turn`; Refused when the function raises."""
+        rows = len(next(iter(feeds.values())))
+        batch = {name: _argument(array, self._inputs[name].kind) for name, array in feeds.items()}
+        try:
+            results = self._predict(batch)
+        except (Exception, SystemExit) as error:
+            raise Refused(self._told(error), is_out_of_memory(error)) from error
+        if not isinstance(results, Mapping) and len(self._outputs) == 1:
+            results = dict.fromkeys(self._outputs, results)
+        found = results if isinstance(results, Mapping) else {}
+        missing = [name for name in self._outputs if name not in found]
+        if missing:
+            got = f"a dict with {listed(results) or 'nothing'}" if isinstance(results, Mapping) else _kind(results)
+            raise ServingError(f"{self.name}: expected a dict with the outputs {listed(missing)}, got {got}")
+        return {name: self._checked(name, found[name], rows) for name in self._outputs}
+
+    def close(self) -> None:
+        """Release what the function holds."""
+        del self._predict
+
+    def _checked(self, name: str, value: object, rows: int) -> Array:
+        """Array of an output; its rows and its type have to fit the column."""
+        column_type, where = self._outputs[name], f"{self.name}: output {name!r}"
+        if np.ma.is_masked(value):  # type: ignore[no-untyped-call]
+            raise ServingError(f"{where}: expected a value for each row, got an array with masked elements: fill them")
+        try:
+            array = np.asarray(value)
+        except Exception as error:  # of the framework that made it
+            raise ServingError(f"{where}: expected an array, got {_kind(value)}: {error}") from None
+        if array.dtype.kind in "US":
+            array = array.astype(object)
+        text = column_type.sql
+        is_single = not column_type.is_array and column_type.kind is not Kind.STRING
+        if array.ndim == 0 or len(array) != rows or (is_single and array.size != rows):
+            expected = f"an array of shape [{rows}]" if is_single else f"an array with {rows} rows"
+            raise ServingError(f"{where}: expected {expected} for {text}, got the shape {list(array.shape)}")
+        if array.dtype.kind not in _RETURNED.get(column_type.kind, _OF_INTEGERS):
+            raise ServingError(f"{where}: an array of {array.dtype} does not fit {text}; convert it, or change outputSchemaStr")
+        try:
+            return encoded(array) if array.dtype == object else array
+        except CellError as error:
+            raise ServingError(f"{where}: {error}") from None
+
+    def _told(self, error: BaseException) -> str:
+        failure = failure_of(error)
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(self._folder)]
+        place = "".join(f" ({frame.filename[len(self._folder) :]}, line {frame.lineno})" for frame in frames[-1:])
+        return f"{failure.type}: {failure.message}{place}"
+
+
+def _described(types: Mapping[str, ColumnType]) -> Tuple[TensorDescription, ...]:
+    return tuple(
+        TensorDescription(name, _DTYPES.get(MEANINGS[each.kind].sent, "string"), (-1, -1) if each.is_array else (-1,), name)
+        for name, each in types.items()
+    )
+
+
+def _argument(array: Array, kind: Kind) -> Array:
+    """Array for user code, which may change it; without the types that stand for others on the way."""
+    if kind is Kind.STRING:
+        return _mapped(bytes.decode, array)
+    if kind is Kind.DECIMAL:
+        return _mapped(lambda text: decimal.Decimal(text.decode()), array)
+    unit = "" if kind is Kind.TIME else MEANINGS[kind].unit
+    return array.astype(f"datetime64[{unit}]" if unit else array.dtype)
+
+
+def _mapped(function: Callable[[bytes], object], array: Array) -> Array:
+    result = np.empty(array.shape, object)
+    result.reshape(-1)[:] = list(map(function, array.reshape(-1).tolist()))
+    return result
+
+
+def _kind(value: object) -> str:
+    return f"a {type(value).__name__}"

@@ -1,0 +1,78 @@
+"""Operators that predict with a function of the user."""
+
+from __future__ import annotations
+
+from akdl.wire import Serving
+from bridge.exceptions import ConfigurationError
+from bridge.settings import UserFile
+from operators.base.job import environment_of
+from operators.batch_operator import BatchOperator
+from operators.flink.env import prepare_for_stream
+from operators.params.accessors import FunctionPredictParams, FunctionPredictStreamParams
+from operators.params.function_script import FunctionScript
+from operators.predict_batch import PredictOp
+from operators.prepare.main_script import check_defines
+from operators.prepare.requirements import Wanted, wanted_in
+from operators.prepare.user_files import read_files
+from operators.stream_operator import StreamOperator
+
+
+class _FunctionOp(PredictOp):
+    def _served(self) -> tuple[Serving, tuple[UserFile, ...], Wanted | None]:
+        name, values = type(self).__name__, self._values_of_all()
+        given = values["predictFn"]
+        script: str | FunctionScript
+        script, function = (given, given.name) if isinstance(given, FunctionScript) else given.rsplit(":", 1)
+        files, path = read_files(name, values["userFiles"], script, "predictFn")
+        source = next(file.content for file in files if file.path == path)
+        if isinstance(script, str):
+            check_defines(name, script, source, function)
+        try:
+            wanted = wanted_in(source)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{name}: predictFn: {error}") from None
+        return Serving(function=f"{path}:{function}", user_params=values["userParams"]), files, wanted
+
+
+class PredictBatchOp(FunctionPredictParams, _FunctionOp, BatchOperator):
+    """Predicts with a function of Python, in any framework or in plain numpy.
+
+    `predictFn` names a function that is called once in the process that predicts on each host, and returns `predict(batch)`.
+    `predict` takes a dict of numpy arrays, one for each of `selectedCols`, and returns a dict with an array for each column of
+    `outputSchemaStr`; rows are on the first axis of all. It is never called twice at the same time. A batch that it rejects
+    with an exception is halved until the rows at fault are found.
+
+    Example:
+        # score.py has: def load(): return lambda batch: {"y": 2 * batch["x0"]}
+        score = PredictBatchOp(predictFn="score.py:load", selectedCols=["x0"], outputSchemaStr="y FLOAT")
+        scored = data.link(score)
+
+    Raises:
+        ConfigurationError: A parameter is wrong, or the file does not define the function.
+        RowError: A row cannot be predicted and `errorCol` is not set; raised by the call that runs the job.
+        TaskError: The function cannot be loaded, or returns something other than such arrays; raised by that call too.
+    """
+
+    def linkFrom(self, *ops: BatchOperator) -> BatchOperator:
+        """Predict the rows of a table."""
+        (data,) = self._inputs(ops, "one BatchOperator")
+        self._predict(data, "")
+        return self
+
+
+class PredictStreamOp(FunctionPredictStreamParams, _FunctionOp, StreamOperator):
+    """Predicts a stream with a function, which is the same as for `PredictBatchOp`.
+
+    A row waits at most `chunkWait` seconds for its batch.
+
+    Example:
+        score = PredictStreamOp(predictFn="score.py:load", selectedCols=["x0"], outputSchemaStr="y FLOAT")
+        scored = stream.link(score)
+    """
+
+    def linkFrom(self, *ops: StreamOperator) -> StreamOperator:
+        """Predict the rows of a stream."""
+        (data,), values = self._inputs(ops, "one StreamOperator"), self._values_of_all()
+        prepare_for_stream(environment_of(data.getOutputTable()), values["chunkWait"])
+        self._predict(data, "")
+        return self
