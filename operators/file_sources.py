@@ -33,7 +33,7 @@ class _Files(WithParams, SourceOperator):
         format_, selected, filter_ = self._format or values["format"], values["selectedCols"], values["filter"]
         files = describe(type(self).__name__, addresses, format_, selected, filter_, schema, scan_s is not None)
         table = table_of_files(table_env, files, addresses, scan_s, watermark)
-        if isinstance(self, BatchOperator) and files.has_groups:
+        if isinstance(self, BatchOperator) and files.format != "json":  # its files have no groups of rows
             self._files = SourceFiles(files, addresses)
         self._fix()
         return table

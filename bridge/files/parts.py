@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from bridge.codec.ipc import read_batch
 from bridge.files.listing import FoundFile
 
 WHOLE = -1  # group of formats without groups
 TO_THE_END = -1  # rows of a part whose number is unknown
-UNIT_BYTES = 16 << 20
-_UNIT_FILES = 64
-
-
-class Unit(NamedTuple):
-    """One of equal shares of a file's groups: a file can be split before it is opened."""
-
-    path: str
-    size: int
-    number: int
-    shares: int
+_FILES = 64  # of a number, at most
 
 
 class FilePart(NamedTuple):
@@ -45,34 +38,40 @@ class FilePart(NamedTuple):
     rows: int
 
 
-_UNIT = pa.schema([("path", pa.string()), ("size", pa.int64()), ("number", pa.int32()), ("shares", pa.int32())])
+_FILE = pa.schema([("path", pa.string()), ("size", pa.int64())])
 _PART = pa.schema(
     [("path", pa.string()), ("format", pa.string()), ("group", pa.int32()), ("first", pa.int64()), ("rows", pa.int64())]
 )
 
 
-def units_of(files: Iterable[FoundFile], has_groups: bool) -> Iterator[list[Unit]]:
-    """Yield lists of units; files of one list have about 16 MB or are few."""
-    waiting: list[Unit] = []
-    size = 0
-    for file in files:
-        shares = max(1, -(-file.size // UNIT_BYTES)) if has_groups else 1
-        for number in range(shares):
-            waiting.append(Unit(file.path, file.size, number, shares))
-            size += file.size // shares
-            if size >= UNIT_BYTES or len(waiting) == _UNIT_FILES:
-                yield waiting
-                waiting, size = [], 0
-    if waiting:
-        yield waiting
+class NumberedFiles:
+    """Files whose parts have numbers from 0 to `count`, by the sizes of the files: about `step` bytes have the same number."""
 
+    def __init__(self, files: Iterator[FoundFile], step: int) -> None:
+        self._step, self._least, total = step, -(-step // _FILES), 0
+        self._contents: list[bytes] = []
+        while some := list(islice(files, 1 << 16)):
+            self._contents.append(_to_arrow(some, _FILE))
+            total += sum(max(file.size, self._least) for file in some)
+        self.count = -(-total // step)
 
-def units_to_arrow(units: Sequence[Unit]) -> bytes:
-    return _to_arrow(units, _UNIT)
+    @cached_property
+    def _files(self) -> tuple[pa.ChunkedArray, NDArray[np.int64]]:
+        """Paths, and the place behind each file in the row of all bytes."""
+        found = pa.Table.from_batches(map(read_batch, self._contents))
+        return found["path"], np.cumsum(np.maximum(found["size"].to_numpy(), self._least))
 
-
-def units_from(batch: pa.RecordBatch) -> list[Unit]:
-    return [Unit(*row) for row in zip(*(column.to_pylist() for column in batch.columns))]
+    def parts_at(self, number: int, parts_of: Callable[[str], list[tuple[FilePart, int]]]) -> Iterator[FilePart]:
+        """Yield the parts of a number; `parts_of` finds all parts of a file, and their bytes."""
+        paths, ends = self._files
+        place = int(np.searchsorted(ends, number * self._step, "right"))
+        start = int(ends[place - 1]) if place else 0
+        while place < len(ends) and start < (number + 1) * self._step:
+            parts, size = parts_of(paths[place].as_py()), int(ends[place]) - start
+            for index, (part, _) in enumerate(parts):
+                if (start * len(parts) + size * index) // (len(parts) * self._step) == number:
+                    yield part
+            start, place = start + size, place + 1
 
 
 def parts_to_arrow(parts: Sequence[FilePart]) -> bytes:
@@ -119,7 +118,7 @@ def share_of(parts: Iterable[bytes], member: int, members: int, seed: int | None
 
 
 def _to_arrow(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> bytes:
-    """Arrow stream of one batch; compressed, as PyFlink keeps the list of a million files in a queue."""
+    """Arrow stream of one batch; compressed, as it travels in the job."""
     columns = [pa.array(cells, field.type) for cells, field in zip(zip(*rows), schema)]
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:

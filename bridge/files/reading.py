@@ -18,11 +18,11 @@ from akdl.storage.files import FileError
 from bridge.exceptions import BridgeError, ConfigurationError, RowError, SchemaError
 from bridge.files.file_columns import FileColumn, cells_for_flink, check_type
 from bridge.files.formats import BATCH_BYTES, MOST_ROWS, FileReader, ParquetReader, RowGroup, open_file, reader_of
-from bridge.files.listing import partition_values
-from bridge.files.parts import TO_THE_END, WHOLE, FilePart, Unit
+from bridge.files.listing import FoundFile, partition_values
+from bridge.files.parts import TO_THE_END, WHOLE, FilePart
 from bridge.files.predicates import columns_in
 
-PART_BYTES = 4 << 20
+PART_BYTES = 1 << 20
 _HINTS = {
     "parquet": "a whole Parquet file",
     "feather": "an Arrow IPC file or stream",
@@ -73,11 +73,6 @@ class FileTable:
         filtered = tuple(known[name] for name in needed if name not in names)
         return replace(self, columns=tuple(known[name] for name in names), filtered=filtered, all_columns=False)
 
-    @property
-    def has_groups(self) -> bool:
-        """True if a file may have several groups of rows."""
-        return self.format != "json"
-
     @functools.cached_property
     def bytes_per_row(self) -> int:
         """Least number of bytes, of numbers alone."""
@@ -92,19 +87,18 @@ class FileParts:
         self._open: _Opened | None = None
         self._next: tuple[FilePart, Iterator[pa.RecordBatch]] | None = None
 
-    def parts_of(self, unit: Unit, part_bytes: int | None = PART_BYTES) -> Iterator[tuple[FilePart, int]]:
-        """Yield the parts of a unit and estimates of their bytes; whole groups without `part_bytes`.
+    def parts_of(self, path: str, part_bytes: int | None = PART_BYTES) -> list[tuple[FilePart, int]]:
+        """The parts of a file and estimates of their bytes; whole groups without `part_bytes`.
 
         Groups in which the filter holds for no row, by the statistics of the file, are left out.
         """
-        with errors_of(self._table.where, unit.path, self._table.format):
-            if not self._may_have_rows(unit.path):
-                return
-            file = self._opened(unit.path)
+        with errors_of(self._table.where, path, self._table.format):
+            if not self._may_have_rows(path):
+                return []
+            file = self._opened(path)
             kept = self._kept_groups(file)
-            for place, group in enumerate(file.groups):
-                if place * unit.shares // len(file.groups) == unit.number and (kept is None or group.number in kept):
-                    yield from self._cut(file, group, part_bytes)
+            groups = [group for group in file.groups if kept is None or group.number in kept]
+            return [part for group in groups for part in self._cut(file, group, part_bytes)]
 
     def batches_of(self, part: FilePart) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a part in batches of about 1 MB."""
@@ -124,6 +118,12 @@ class FileParts:
                     return
             if left > 0 and part.group != WHOLE:
                 raise RowError(f"group {part.group} lacks {left} of its rows: the file was written again while the job read it")
+
+    def bytes_per_part(self, file: FoundFile, part_bytes: int) -> int:
+        """Estimate of the bytes that files like this one have for a part."""
+        parts = self.parts_of(file.path, part_bytes) if file.size else []
+        decoded = sum(max(size, part.rows * part_bytes // MOST_ROWS) for part, size in parts)
+        return min(part_bytes, max(part_bytes // 64, file.size * part_bytes // max(decoded, 1)))
 
     def check(self, path: str) -> None:
         """Refuse a file that does not fit the table."""

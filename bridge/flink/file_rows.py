@@ -1,17 +1,18 @@
-"""The Flink graph of a table in files: parts of files travel, and are read where their rows are needed.
+"""The Flink graph of a table in files: small steps, between which checkpoints complete, however slow the reader of the rows is.
 
-    ticks --ListFiles--> units of files --MakeParts--> parts --ReadParts--> elements --ArrowToRows--> table
+    numbers --ReadNumbered--> elements --ArrowToRows--> table
+    ticks --WatchFiles--> files --keyed--> ReadWatched --elements--> ArrowToRows --> table
 
-One subtask lists the files, and all subtasks open them. ListFiles knows only their sizes: a large file becomes several units,
-each for some of its row groups. MakeParts finds the groups of a unit, and ReadParts, in the same slot, reads the parts of a
-group one after the other.
-
-PyFlink keeps the output of a bundle in a queue without a bound, and completes no checkpoint inside one. So a bundle of these
-functions has few elements, and an element has parts of about 4 MB.
+PyFlink keeps the output of a bundle in a queue without a bound, and completes no checkpoint inside one, so one part of about
+1 MB is a bundle. No queue may hold elements that stand for many rows, as a checkpoint waits for all that is ahead of it. The
+parts of files that are known when the job is planned have numbers, and a source of Flink counts them in the task that reads
+them: its position is the state. Files that appear later wait in Flink's state, and timers read one part at a time. A table with
+an end cannot use timers, since its end does not wait for them.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import time
@@ -21,15 +22,14 @@ from typing import TYPE_CHECKING, Any
 from pyflink.common import Row, Types
 from pyflink.datastream import KeyedProcessFunction, ProcessFunction
 from pyflink.datastream.data_stream import DataStream
-from pyflink.datastream.state import ListStateDescriptor
+from pyflink.datastream.state import ListStateDescriptor, MapStateDescriptor
 from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment, Table
 
-from bridge.codec.ipc import read_batch
 from bridge.files.listing import list_files
-from bridge.files.parts import FilePart, parts_from, parts_to_arrow, units_from, units_of, units_to_arrow
+from bridge.files.parts import NumberedFiles, parts_to_arrow
 from bridge.files.reading import PART_BYTES, FileParts, FileTable, SourceFiles
-from bridge.flink.arrow_operators import keyed, logical_type, parallelism_of, sent_at_once, table_of
+from bridge.flink.arrow_operators import MAX_PARALLELISM, keyed, logical_type, one_key_per_subtask, sent_at_once, table_of
 from bridge.flink.elements import ELEMENT, KEY_AND_ELEMENT, Element, element, pieces
 from bridge.flink.time_attributes import event_time
 from bridge.folders.shipped import ship_own_packages
@@ -39,9 +39,8 @@ from bridge.table_env import is_streaming, planning, uids
 if TYPE_CHECKING:
     from pyflink.fn_execution.coder_impl_fast import InternalRow
 
-_BUNDLE_PARTS = 2  # elements of ReadParts: one is read while the JVM has the rows of the other
-_MOST_PARTS, _MOST_ROWS = 256, 1 << 17  # of an element; encoded sizes tell little of repeated text
 _DIGEST_BYTES = 16
+_PATH = Types.ROW_NAMED(["key", "path"], [Types.LONG(), Types.STRING()])
 _numbers = itertools.count()
 
 
@@ -55,35 +54,29 @@ def table_of_files(
 ) -> Table:
     """Table of the rows in files; with `scan_s`, files that appear later follow."""
     uid = uids(table_env, files.where, "files")
-    parts = parts_of_files(table_env, files, addresses, uid, scan_s)
-    rows = parts.process(ReadParts(files), output_type=ELEMENT).name(f"{files.where}, read").uid(uid("read"))
-    # In a chain with MakeParts it would share its bundles.
-    rows = in_small_bundles(rows.set_parallelism(parallelism_of(parts)).start_new_chain(), _BUNDLE_PARTS)
+    if scan_s is None:
+        numbers, numbered = _numbers_of(table_env, files, addresses, uid)
+        rows = numbers.process(ReadNumbered(files, numbered), output_type=ELEMENT)
+    else:
+        parallelism = int(table_env._j_tenv.execEnv().getParallelism())
+        watch = WatchFiles(files, addresses, scan_s, one_key_per_subtask(parallelism))
+        paths = keyed(_ticks(table_env, scan_s), Types.LONG()).process(watch, output_type=_PATH)
+        paths.name(f"{files.where}, list").uid(uid("list")).set_parallelism(1)
+        rows = keyed(paths, Types.STRING()).process(ReadWatched(files), output_type=ELEMENT)
+        rows.set_parallelism(parallelism).set_max_parallelism(max(parallelism, MAX_PARALLELISM))
+    in_small_bundles(rows.name(f"{files.where}, read").uid(uid("read")))
     columns = [(column.name, logical_type(column.sql)) for column in files.columns]
     schema = event_time(watermark if is_streaming(table_env) else None)
     return table_of(table_env, rows, columns, schema, uid=uid("rows"))
 
 
 def parts_of_files(
-    table_env: StreamTableEnvironment,
-    files: FileTable,
-    addresses: Sequence[str],
-    uid: Callable[[str], str],
-    scan_s: float | None = None,
-    part_bytes: int | None = PART_BYTES,
+    table_env: StreamTableEnvironment, files: FileTable, addresses: Sequence[str], uid: Callable[[str], str]
 ) -> DataStream:
-    """Elements whose content is Arrow of parts, see `parts_from`; whole groups of rows without `part_bytes`."""
-    ship_own_packages(table_env)
-    ticks = _ticks(table_env, scan_s)
-    if scan_s is None:
-        units = ticks.process(ListFiles(files, addresses), output_type=ELEMENT)
-    else:
-        units = keyed(ticks, Types.LONG()).process(WatchFiles(files, addresses, scan_s), output_type=ELEMENT)
-    units.name(f"{files.where}, list").uid(uid("list")).set_parallelism(1)
-    parallelism = int(table_env._j_tenv.execEnv().getParallelism())
-    parts = sent_at_once(units).rebalance().process(MakeParts(files, part_bytes), output_type=ELEMENT)
-    parts.name(f"{files.where}, parts").uid(uid("parts")).set_parallelism(parallelism)
-    return sent_at_once(in_small_bundles(parts, 1))
+    """Elements whose content is Arrow of parts, see `parts_from`."""
+    numbers, numbered = _numbers_of(table_env, files, addresses, uid)
+    parts = numbers.process(SendParts(files, numbered), output_type=ELEMENT).name(f"{files.where}, parts").uid(uid("parts"))
+    return sent_at_once(in_small_bundles(parts))
 
 
 def parts_for_members(
@@ -94,11 +87,24 @@ def parts_for_members(
     uid: Callable[[str], str],
 ) -> DataStream:
     """Stream of (key, element): a START for each of `members`, and all parts for each of `fed`, which take shares."""
-    starts = _ticks(table_env, None).process(SendStarts(members), output_type=KEY_AND_ELEMENT)
+    tick = DataStream(table_env._j_tenv.execEnv().fromSequence(0, 0)).set_parallelism(1)
+    starts = tick.process(SendStarts(members), output_type=KEY_AND_ELEMENT)
     starts.name(f"{source.table.where}, starts").uid(uid("starts")).set_parallelism(1)
-    parts = parts_of_files(table_env, source.table, source.addresses, uid, part_bytes=None)
-    sent = parts.process(SendParts(fed), output_type=KEY_AND_ELEMENT).uid(uid("send")).set_parallelism(parallelism_of(parts))
-    return sent_at_once(sent.name(f"{source.table.where}, send")).union(sent_at_once(starts))
+    numbers, numbered = _numbers_of(table_env, *source, uid)
+    parts = numbers.process(SendParts(source.table, numbered, fed), output_type=KEY_AND_ELEMENT)
+    return sent_at_once(parts.name(f"{source.table.where}, parts").uid(uid("parts"))).union(sent_at_once(starts))
+
+
+def _numbers_of(
+    table_env: StreamTableEnvironment, files: FileTable, addresses: Sequence[str], uid: Callable[[str], str]
+) -> tuple[DataStream, NumberedFiles]:
+    """The numbers of the parts of all files that are there now."""
+    ship_own_packages(table_env)
+    found = list_files(files.where, addresses)
+    first = next(found)
+    numbered = NumberedFiles(itertools.chain([first], found), FileParts(files).bytes_per_part(first, PART_BYTES))
+    numbers = DataStream(table_env._j_tenv.execEnv().fromSequence(0, numbered.count - 1))
+    return numbers.name(f"{files.where}, numbers").uid(uid("list")), numbered
 
 
 class SendStarts(ProcessFunction):  # type: ignore[misc]
@@ -112,42 +118,53 @@ class SendStarts(ProcessFunction):  # type: ignore[misc]
             yield Row(key, Row(Element.START.value, index, 0, b""))
 
 
-class SendParts(ProcessFunction):  # type: ignore[misc]
-    """Elements of parts to elements with the keys of all members that are fed."""
+class ReadNumbered(ProcessFunction):  # type: ignore[misc]
+    """Numbers to elements of rows."""
 
-    def __init__(self, fed: Sequence[int]) -> None:
+    def __init__(self, files: FileTable, numbered: NumberedFiles, part_bytes: int | None = PART_BYTES) -> None:
+        self._files, self._numbered, self._part_bytes = files, numbered, part_bytes
+
+    def open(self, runtime_context: Any) -> None:
+        give_large_blocks_back()
+        self._parts = FileParts(self._files)
+        parts_of = functools.lru_cache(1)(lambda path: self._parts.parts_of(path, self._part_bytes))
+        self._parts_at = functools.partial(self._numbered.parts_at, parts_of=parts_of)
+
+    def process_element(self, value: int, ctx: Any) -> Iterator[InternalRow | Row]:
+        for part in self._parts_at(value):
+            for batch in self._parts.batches_of(part):
+                yield from pieces(batch)
+
+
+class SendParts(ReadNumbered):
+    """Numbers to elements of parts; with the keys of all members that are `fed`, whole groups of rows."""
+
+    def __init__(self, files: FileTable, numbered: NumberedFiles, fed: Sequence[int] | None = None) -> None:
+        super().__init__(files, numbered, PART_BYTES if fed is None else None)
         self._fed = fed
 
-    def process_element(self, value: Any, ctx: Any) -> Iterator[Row]:
-        count = read_batch(value[2]).num_rows
-        for key in self._fed:
-            yield Row(key, Row(Element.CHUNK.value, 0, count, value[2]))
-
-
-class ListFiles(ProcessFunction):  # type: ignore[misc]
-    """A tick to elements of units."""
-
-    def __init__(self, files: FileTable, addresses: Sequence[str]) -> None:
-        self._files, self._addresses = files, list(addresses)
-
-    def process_element(self, value: Any, ctx: Any) -> Iterator[InternalRow]:
-        files = list_files(self._files.where, self._addresses)
-        for units in units_of(files, self._files.has_groups):
-            yield element(Element.CHUNK, None, units_to_arrow(units))
+    def process_element(self, value: int, ctx: Any) -> Iterator[InternalRow | Row]:
+        parts = list(self._parts_at(value))
+        content = parts_to_arrow(parts) if parts else b""
+        if parts and self._fed is None:
+            yield element(Element.CHUNK, None, content)
+        elif parts:
+            yield from (Row(key, Row(Element.CHUNK.value, 0, len(parts), content)) for key in self._fed or ())
 
 
 class WatchFiles(KeyedProcessFunction):  # type: ignore[misc]
-    """Ticks to elements of units of files that were not there before; digests of their paths are in Flink's state."""
+    """Ticks to paths of files that were not there before; digests of these are in Flink's state."""
 
-    def __init__(self, files: FileTable, addresses: Sequence[str], scan_s: float) -> None:
-        self._files, self._addresses, self._scan_s = files, list(addresses), scan_s
+    def __init__(self, files: FileTable, addresses: Sequence[str], scan_s: float, keys: Sequence[int]) -> None:
+        self._files, self._addresses, self._scan_s, self._keys = files, list(addresses), scan_s, keys
 
     def open(self, runtime_context: Any) -> None:
         self._state = runtime_context.get_list_state(ListStateDescriptor("akdl_files", Types.PRIMITIVE_ARRAY(Types.BYTE())))
         self._known: set[bytes] | None = None
+        self._turns = itertools.cycle(self._keys)
         self._due = 0.0
 
-    def process_element(self, value: Any, ctx: Any) -> Iterator[InternalRow]:
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Row]:
         if time.monotonic() < self._due:
             return
         if self._known is None:
@@ -158,9 +175,10 @@ class WatchFiles(KeyedProcessFunction):  # type: ignore[misc]
             }
         new: list[bytes] = []
         files = list_files(self._files.where, self._addresses, may_be_empty=True)
-        unseen = (file for file in files if self._is_new(file.path, new))
-        for units in units_of(unseen, self._files.has_groups):
-            yield element(Element.CHUNK, None, units_to_arrow(units))
+        for file in files:
+            if self._is_new(file.path, new):
+                yield Row(next(self._turns), file.path)
+        yield from (Row(key, "") for key in self._keys)
         if new:
             self._state.add(b"".join(new))
         self._due = time.monotonic() + self._scan_s
@@ -175,31 +193,8 @@ class WatchFiles(KeyedProcessFunction):  # type: ignore[misc]
         return True
 
 
-class MakeParts(ProcessFunction):  # type: ignore[misc]
-    """Units of files to elements of parts, in their order."""
-
-    def __init__(self, files: FileTable, part_bytes: int | None) -> None:
-        self._files, self._part_bytes = files, part_bytes
-
-    def open(self, runtime_context: Any) -> None:
-        self._parts = FileParts(self._files)
-
-    def process_element(self, value: Any, ctx: Any) -> Iterator[InternalRow]:
-        waiting: list[FilePart] = []
-        size = rows = 0
-        for unit in units_from(read_batch(value[2])):
-            for part, part_size in self._parts.parts_of(unit, self._part_bytes):
-                size, rows = size + part_size, rows + max(part.rows, 0)
-                if waiting and (size > PART_BYTES or rows > _MOST_ROWS or len(waiting) == _MOST_PARTS):
-                    yield element(Element.CHUNK, None, parts_to_arrow(waiting))
-                    waiting, size, rows = [], part_size, max(part.rows, 0)
-                waiting.append(part)
-        if waiting:
-            yield element(Element.CHUNK, None, parts_to_arrow(waiting))
-
-
-class ReadParts(ProcessFunction):  # type: ignore[misc]
-    """Elements of parts to elements of rows."""
+class ReadWatched(KeyedProcessFunction):  # type: ignore[misc]
+    """Paths to elements of rows; paths wait with the number of parts that have been read."""
 
     def __init__(self, files: FileTable) -> None:
         self._files = files
@@ -207,30 +202,51 @@ class ReadParts(ProcessFunction):  # type: ignore[misc]
     def open(self, runtime_context: Any) -> None:
         give_large_blocks_back()
         self._parts = FileParts(self._files)
+        self._parts_of = functools.lru_cache(1)(lambda path: self._parts.parts_of(path, PART_BYTES))
+        self._waiting = runtime_context.get_map_state(MapStateDescriptor("akdl_waiting", Types.STRING(), Types.LONG()))
+        self._reading = set[int]()  # keys with a timer; earlier attempts leave timers that do not fire
 
-    def process_element(self, value: Any, ctx: Any) -> Iterator[InternalRow]:
-        for part in parts_from(read_batch(value[2])):
+    def process_element(self, value: str, ctx: Any) -> Iterator[InternalRow]:
+        if value:
+            self._waiting.put(value, 0)
+        elif ctx.get_current_key() not in self._reading:
+            self._read_soon(ctx)
+        return iter(())
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[InternalRow]:
+        path, done = next(iter(self._waiting.items()), ("", 0))
+        if not path:
+            self._reading.discard(ctx.get_current_key())
+            return
+        parts = self._parts_of(path)
+        for part, _ in parts[done : done + 1]:
             for batch in self._parts.batches_of(part):
                 yield from pieces(batch)
+        if done + 1 < len(parts):
+            self._waiting.put(path, done + 1)
+        else:
+            self._waiting.remove(path)
+        self._read_soon(ctx)
+
+    def _read_soon(self, ctx: Any) -> None:
+        self._reading.add(ctx.get_current_key())
+        timers = ctx.timer_service()
+        timers.register_processing_time_timer(timers.current_processing_time() + 1)  # later, or Flink would fire it at once
 
 
-def _ticks(table_env: StreamTableEnvironment, scan_s: float | None) -> DataStream:
-    """One row, or rows of the same key at least as often as files are listed."""
+def _ticks(table_env: StreamTableEnvironment, scan_s: float) -> DataStream:
+    """Rows of the same key at least as often as files are listed."""
+    ship_own_packages(table_env)
     name = f"akdl_ticks_{next(_numbers)}"
-    options = {"connector": "datagen", "scan.parallelism": "1"}
-    if scan_s is None:
-        options["number-of-rows"] = "1"
-    else:
-        options["rows-per-second"] = str(max(1, round(2 / scan_s)))
-    settings = ", ".join(f"'{key}' = '{value}'" for key, value in options.items())
-    table_env.execute_sql(f"CREATE TEMPORARY TABLE {name} (tick BIGINT) WITH ({settings})")
+    options = f"'connector' = 'datagen', 'scan.parallelism' = '1', 'rows-per-second' = '{max(1, round(2 / scan_s))}'"
+    table_env.execute_sql(f"CREATE TEMPORARY TABLE {name} (tick BIGINT) WITH ({options})")
     ticks = table_env.sql_query(f"SELECT CAST(0 AS BIGINT) AS `key`, tick FROM {name}")
     return table_env.to_append_stream(ticks, Types.ROW_NAMED(["key", "tick"], [Types.LONG(), Types.LONG()]))
 
 
-def in_small_bundles(stream: DataStream, elements: int) -> DataStream:
-    """Limit the bundles of a Python function; a size that the user has set for the environment wins."""
+def in_small_bundles(stream: DataStream) -> DataStream:
+    """Let each element be a bundle of a Python function; a size that the user has set for the environment wins."""
     option = get_gateway().jvm.org.apache.flink.python.PythonOptions.MAX_BUNDLE_SIZE
     operator = stream._j_data_stream.getTransformation().getOperatorFactory().getOperator()
-    operator.getConfiguration().set(option, elements)
+    operator.getConfiguration().set(option, 1)
     return stream

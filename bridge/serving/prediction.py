@@ -103,7 +103,7 @@ def predict_table(
     predicted = chunks.process(_Predict(settings, [name for name, _ in columns], read), output_type=ELEMENT)
     predicted.name(settings.process.operator).uid(uid("prediction")).set_parallelism(parallelism_of(chunks))
     if read is not None:
-        in_small_bundles(predicted.start_new_chain(), 1)
+        in_small_bundles(predicted.start_new_chain())
     plain = {name for name in stays if name not in proctimes}
     key = next((each for each in upsert_keys(table_env, kept) if plain >= set(each)), []) if updates else []
     schema = event_time(None if rowtime is None else (rowtime, "SOURCE_WATERMARK()"), key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import pathlib
 import signal
 import threading
@@ -11,22 +12,25 @@ from collections.abc import Iterator
 import psutil
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.feather as pf
 import pyarrow.parquet as pq
 import pytest
 
 from operators import (
     BatchOperator,
+    FeatherSourceBatchOp,
+    FeatherSourceStreamOp,
     ParquetSinkBatchOp,
     ParquetSinkStreamOp,
     ParquetSourceBatchOp,
     StreamOperator,
     TensorFlow2BatchOp,
-    getMLEnv,
     resetEnv,
     useRemoteEnv,
 )
 from tests.support.flink_cluster import FlinkCluster, flink_cluster
 from tests.support.leftovers import wait_until
+from tests.support.slow_rows import slow_rows
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -58,25 +62,27 @@ def python_workers(cluster: FlinkCluster) -> list[psutil.Process]:
 
 
 @pytest.mark.parametrize("mode", ["btenv", "stenv"])
-@pytest.mark.fault("hosts", "Python workers and TaskManagers that are killed while they write files lose and double no row")
+@pytest.mark.fault(
+    "hosts", "Python workers and TaskManagers that are killed while they read and write files lose and double no row"
+)
 def test_killed_workers_lose_and_double_nothing(cluster: FlinkCluster, mode: str, tmp_path: pathlib.Path) -> None:
-    table_env = getattr(getMLEnv(), mode)
-    table_env.execute_sql(
-        f"CREATE TEMPORARY TABLE ids (id BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '400', 'number-of-rows' = '{ROWS}', "
-        f"'fields.id.kind' = 'sequence', 'fields.id.start' = '0', 'fields.id.end' = '{ROWS - 1}')"
+    texts = pa.array([os.urandom(2500).hex() for _ in range(ROWS)])  # so that a part has 200 rows
+    (tmp_path / "in").mkdir()
+    pf.write_feather(
+        pa.table({"id": range(ROWS), "text": texts}), tmp_path / "in" / "a.feather", "uncompressed", chunksize=1000
     )
+    operators = BatchOperator if mode == "btenv" else StreamOperator
+    source, sink = (
+        (FeatherSourceBatchOp, ParquetSinkBatchOp) if mode == "btenv" else (FeatherSourceStreamOp, ParquetSinkStreamOp)
+    )
+    slow = slow_rows(source(filePath=str(tmp_path / "in")).getOutputTable(), 200, tmp_path / "fails")
     out, errors = tmp_path / "out", []
 
     def run() -> None:
         try:
-            if mode == "btenv":
-                BatchOperator.fromTable(table_env.from_path("ids")).link(
-                    ParquetSinkBatchOp(filePath=f"{out}/", maxFileBytes=10_000)
-                )
-                BatchOperator.execute()
-            else:
-                StreamOperator.fromTable(table_env.from_path("ids")).link(ParquetSinkStreamOp(filePath=f"{out}/"))
-                StreamOperator.execute()
+            files = {"maxFileBytes": 10_000} if mode == "btenv" else {}
+            operators.fromTable(slow).select("id").link(sink(filePath=f"{out}/", **files))
+            operators.execute()
         except Exception as error:
             errors.append(error)
 
@@ -91,7 +97,7 @@ def test_killed_workers_lose_and_double_nothing(cluster: FlinkCluster, mode: str
     job.join(300)
     assert not job.is_alive() and errors == []
     assert sorted(ds.dataset(out).to_table()["id"].to_pylist()) == list(range(ROWS))
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]
 
 
 READS_SLOWLY = """

@@ -33,6 +33,9 @@ class MapState(dict[int, Any]):
     remove = dict.__delitem__
     contains = dict.__contains__
 
+    def is_empty(self) -> bool:
+        return not self
+
 
 class ValueState:
     """Value state, kept over restarts."""

@@ -1,24 +1,28 @@
-"""Units of files, which are made before the files are opened, and the shares of members."""
+"""Numbers of the parts of files, which have them before the files are opened, and the shares of members."""
 
 from __future__ import annotations
 
+import pickle
 import random
+from typing import Any
 
-from bridge.codec.ipc import read_batch
+import pytest
+
 from bridge.files.listing import FoundFile
-from bridge.files.parts import FilePart, Unit, parts_to_arrow, share_of, units_from, units_of, units_to_arrow
-
-MB = 1 << 20
+from bridge.files.parts import FilePart, NumberedFiles, parts_to_arrow, share_of
 
 
-def test_large_files_are_split_and_small_ones_gathered() -> None:
-    files = [FoundFile("large", 40 * MB), *(FoundFile(f"small {number}", 10) for number in range(100)), FoundFile("empty", 0)]
-    units = list(units_of(iter(files), has_groups=True))
-    assert [unit for units in units for unit in units][:3] == [Unit("large", 40 * MB, number, 3) for number in range(3)]
-    assert {unit.path for units in units for unit in units} == {file.path for file in files}
-    assert max(map(len, units)) == 64 and len(units) == 3
-    assert units_from(read_batch(units_to_arrow(units[1]))) == units[1]
-    assert [list(map(len, units_of(files, has_groups=False))), list(units_of([], True))] == [[1, 64, 37], []]
+@pytest.mark.parametrize("seed", range(10))
+def test_every_part_has_one_number(seed: int) -> None:
+    draw = random.Random(seed)
+    files = [FoundFile(f"{number}", draw.choice([0, 10, 5000, 300_000])) for number in range(draw.randrange(1, 80))]
+    parts: dict[str, Any] = {}
+    for file in files:
+        parts[file.path] = [((file.path, place), 0) for place in range(draw.randrange(file.size // 500 + 2))]
+    numbered = pickle.loads(pickle.dumps(NumberedFiles(iter(files), 1000)))
+    found = [list(numbered.parts_at(number, parts.__getitem__)) for number in range(numbered.count)]
+    assert [part for some in found for part in some] == [part for file in files for part, _ in parts[file.path]]
+    assert max(map(len, found)) <= 64 and len(found) <= sum(file.size for file in files) // 1000 + len(files) // 60 + 1
 
 
 def shares(draw: random.Random, groups: list[FilePart], members: int, seed: int | None) -> list[list[FilePart]]:

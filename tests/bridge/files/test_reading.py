@@ -1,10 +1,9 @@
-"""Parts of files and their rows, compared with pyarrow's own reading of whole files."""
+"""Parts of files and their rows."""
 
 from __future__ import annotations
 
 import decimal
 import pathlib
-import random
 from collections.abc import Callable
 from typing import Any
 
@@ -18,18 +17,15 @@ import pytest
 from bridge.codec.ipc import read_batch
 from bridge.exceptions import BridgeError, RowError, SchemaError
 from bridge.files.description import describe
-from bridge.files.file_columns import cells_for_flink
 from bridge.files.listing import list_files
-from bridge.files.parts import TO_THE_END, FilePart, parts_from, parts_to_arrow, units_of
+from bridge.files.parts import TO_THE_END, FilePart, parts_from, parts_to_arrow
 from bridge.files.reading import FileParts, FileTable
 from bridge.schema import Schema
-from tests.support.random_tables import random_table
 
 
 def parts_in(table: FileTable, *addresses: str, part_bytes: int | None = None) -> list[FilePart]:
     parts = FileParts(table)
-    units = [unit for units in units_of(list_files("Source", addresses), table.has_groups) for unit in units]
-    return [part for unit in units for part, _ in parts.parts_of(unit, part_bytes)]
+    return [part for file in list_files("Source", addresses) for part, _ in parts.parts_of(file.path, part_bytes)]
 
 
 def rows_of(table: FileTable, parts: list[FilePart]) -> pa.Table:
@@ -56,35 +52,6 @@ WRITERS: dict[str, Callable[[pa.Table, str, int], None]] = {
     "a.feather": lambda table, path, rows: write_arrow(table, path, rows, codec="lz4"),
     "a.arrows": lambda table, path, rows: write_arrow(table, path, rows, pa.ipc.new_stream),
 }
-OWN_READERS: dict[str, Callable[[str], pa.Table]] = {
-    "a.parquet": pq.read_table,
-    "a.orc": po.read_table,
-    "a.feather": lambda path: pa.ipc.open_file(path).read_all(),
-    "a.arrows": lambda path: pa.ipc.open_stream(pa.OSFile(path)).read_all(),
-}
-
-
-@pytest.mark.parametrize("seed", range(15))
-@pytest.mark.parametrize("name", WRITERS)
-def test_random_tables_are_those_that_pyarrow_reads(name: str, seed: int, tmp_path: pathlib.Path) -> None:
-    draw = random.Random(f"{name} {seed}")
-    path = str(tmp_path / name)
-    given = random_table(draw, draw.choice([0, 1, 3, 40]), draw.randrange(1, 8), name.rpartition(".")[2])
-    WRITERS[name](given, path, draw.choice([1, 7, 100]))
-    table = describe("Source", [path])
-    own = OWN_READERS[name](path).combine_chunks()
-    arrays = [column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column for column in own.columns]
-    expected = [cells_for_flink(column, cells).to_pylist() for column, cells in zip(table.columns, arrays)]
-    for part_bytes in (None, 1, 100, 1 << 20):
-        parts = parts_in(table, path, part_bytes=part_bytes)
-        shuffled = draw.sample(parts, len(parts))
-        whole, pieces = rows_of(table, parts), [rows_of(table, [part]) for part in shuffled]
-        assert [column.to_pylist() for column in whole.columns] == expected, part_bytes
-        back = [pieces[shuffled.index(part)] for part in parts]  # each part alone, in any order
-        assert not parts or pa.concat_tables(back).equals(whole)
-    assert [column.sql for column in table.columns] == [
-        column.sql for column in describe("Source", [path], format_=table.format).columns
-    ]
 
 
 def test_parts_travel(tmp_path: pathlib.Path) -> None:

@@ -1,9 +1,12 @@
-"""Functions that list and read files; `tests.operators.test_file_sources` runs them in jobs."""
+"""Functions that read files, and checkpoints that complete between their steps."""
 
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Iterator
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -12,24 +15,107 @@ pytest.importorskip("pyflink")
 
 from bridge.codec.ipc import read_batch
 from bridge.files.description import describe
-from bridge.files.parts import parts_from
-from bridge.flink.file_rows import ListFiles, MakeParts, ReadParts
+from bridge.files.listing import list_files
+from bridge.files.parts import NumberedFiles, parts_from
+from bridge.flink.file_rows import ReadNumbered, ReadWatched, SendParts
+from operators import ParquetSourceStreamOp, StreamOperator, resetEnv, useLocalEnv
+from tests.e2e.streams import Sink
+from tests.support.flink_functions import Subtask
+from tests.support.leftovers import DEADLINE_S, wait_until
+from tests.support.slow_rows import slow_rows
+
+ROWS = 400_000
 
 
-def test_files_to_parts_to_rows(tmp_path: pathlib.Path) -> None:
-    pq.write_table(pa.table({"a": range(1_000_000)}), tmp_path / "a.parquet")
-    for number in range(100):
-        pq.write_table(pa.table({"a": [-number]}), tmp_path / f"b{number}.parquet")
-    table = describe("Source", [str(tmp_path)])
-    units = list(ListFiles(table, [str(tmp_path)]).process_element(None, None))
-    assert len(units) == 2
-    make, read = MakeParts(table, 4 << 20), ReadParts(table)
-    make.open(None)
+@pytest.fixture
+def folder(tmp_path: pathlib.Path) -> pathlib.Path:
+    """Files with `ROWS` rows in all, and a hundred small ones."""
+    random = np.random.default_rng(1)
+    path = tmp_path / "in"
+    path.mkdir()
+    for number in range(2):
+        half = ROWS // 2
+        floats = {f"x{place}": random.random(half, dtype=np.float32) for place in range(10)}
+        ids = np.arange(half * number, half * (number + 1))
+        pq.write_table(pa.table({"id": ids, **floats}), path / f"{number}.parquet", row_group_size=150_000)
+    return path
+
+
+def test_each_number_stands_for_about_a_megabyte(folder: pathlib.Path) -> None:
+    table = describe("Source", [str(folder)])
+    numbered = NumberedFiles(list_files("Source", [str(folder)]), 1 << 20)
+    read = ReadNumbered(table, numbered)
     read.open(None)
-    elements = [parts for unit in units for parts in make.process_element(unit, None)]
-    parts = [parts_from(read_batch(element[2])) for element in elements]
-    assert max(map(len, parts)) > 50 and len(parts) > 7  # many small files travel together
-    batches = [read_batch(chunk[2]) for element in elements for chunk in read.process_element(element, None)]
-    found = pa.concat_arrays([batch.column(0) for batch in batches]).to_pylist()
-    assert sorted(found) == sorted([*range(1_000_000), *(-number for number in range(100))])
-    assert max(batch.nbytes for batch in batches) <= 1 << 20
+    found = [
+        [id for chunk in read.process_element(number, None) for id in read_batch(chunk.to_row()[2])["id"].to_pylist()]
+        for number in range(numbered.count)
+    ]
+    assert [id for ids in found for id in ids] == list(range(ROWS))
+    assert max(map(len, found)) < 50_000
+
+
+def test_small_files_travel_together(tmp_path: pathlib.Path) -> None:
+    for number in range(100):
+        pq.write_table(pa.table({"a": [number]}), tmp_path / f"{number}.parquet")
+    numbered = NumberedFiles(list_files("Source", [str(tmp_path)]), 1 << 20)
+    send = SendParts(describe("Source", [str(tmp_path)]), numbered, [5, 7])
+    send.open(None)
+    elements = [list(send.process_element(number, None)) for number in range(numbered.count)]
+    parts = [parts_from(read_batch(first[1][3])) for first, second in elements if (first[0], second[0]) == (5, 7)]
+    assert list(map(len, parts)) == [64, 36] and all(part.rows == 1 for some in parts for part in some)
+
+
+def test_watched_files_are_read_a_part_at_a_time_and_continue_from_a_checkpoint(folder: pathlib.Path) -> None:
+    table, states = describe("Source", [str(folder)]), None
+    found: list[int] = []
+    for attempt in range(3):
+        subtask = Subtask(ReadWatched(table), 0, states)
+        if attempt == 0:
+            for file in list_files("Source", [str(folder)]):
+                assert list(subtask.function.process_element(file.path, subtask)) == []
+        assert list(subtask.function.process_element("", subtask)) == []
+        while subtask.processing_timers and (attempt == 2 or len(found) < 150_000 * (attempt + 1)):
+            step = subtask.look()
+            assert len(step) < 50_000
+            found += step
+        states = subtask.checkpoint()
+    assert found == list(range(ROWS))
+
+
+@pytest.fixture
+def stream_env(tmp_path: pathlib.Path) -> Iterator[Any]:
+    config = {
+        "execution.checkpointing.interval": "300 ms",
+        "execution.checkpointing.dir": (tmp_path / "checkpoints").as_uri(),
+        "restart-strategy.type": "fixed-delay",
+        "restart-strategy.fixed-delay.delay": "100 ms",
+    }
+    yield useLocalEnv(2, config=config).stenv
+    resetEnv()
+
+
+@pytest.mark.slow
+@pytest.mark.flink
+@pytest.mark.fault("jobs", "Checkpoints of file sources complete behind a slow reader; a restart loses and doubles no row")
+@pytest.mark.parametrize("scan", [{}, {"scanInterval": 0.2}], ids=["bounded", "watched"])
+def test_checkpoints_complete_behind_a_slow_reader(
+    stream_env: Any, scan: dict[str, Any], folder: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    def completed() -> int:
+        return max((int(path.parent.name[4:]) for path in (tmp_path / "checkpoints").glob("*/chk-*/_metadata")), default=0)
+
+    sink = Sink(stream_env, tmp_path)
+    source = ParquetSourceStreamOp(filePath=str(folder), **scan)
+    slow = StreamOperator.fromTable(slow_rows(source.getOutputTable(), 10_000, tmp_path / "fails"))
+    client = slow.select("0 AS worker, id").getOutputTable().execute_insert(sink.name).get_job_client()
+    wait_until(lambda: completed() >= 3, "checkpoints complete", DEADLINE_S)
+    final = len(sink.final_rows())
+    assert final < ROWS / 2  # in the middle of the files
+    (tmp_path / "fails").touch()
+    wait_until(lambda: not (tmp_path / "fails").exists(), "the job fails", DEADLINE_S)
+    wait_until(lambda: len(sink.final_rows()) >= ROWS, "all rows are final", 4 * DEADLINE_S)
+    if scan:
+        client.cancel().result()
+    else:
+        client.get_job_execution_result().result()
+    assert sorted(id for _, id in sink.final_rows()) == list(range(ROWS))
