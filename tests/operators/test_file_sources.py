@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.feather as pf
 import pyarrow.orc as po
 import pyarrow.parquet as pq
 import pytest
@@ -20,11 +21,13 @@ from bridge.files.parts import FilePart
 from bridge.files.reading import FileParts
 from operators import (
     BatchOperator,
+    FeatherSinkBatchOp,
     FeatherSourceBatchOp,
     FileSourceBatchOp,
     JsonSourceBatchOp,
     MLEnv,
     OrcSourceBatchOp,
+    ParquetSinkBatchOp,
     ParquetSourceBatchOp,
     ParquetSourceStreamOp,
     resetEnv,
@@ -34,7 +37,7 @@ from operators.flink.collect import arrow_of, frame_of
 from tests.e2e.stream_jobs import running
 from tests.e2e.streams import Sink, stop_with_savepoint
 from tests.support.leftovers import wait_until
-from tests.support.random_tables import random_table
+from tests.support.random_tables import ENDINGS, TABLES, difference, random_table, write
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +99,23 @@ def test_one_job_reads_all_formats(env: MLEnv, tmp_path: pathlib.Path) -> None:
     whole = FilePart(f"{tmp_path}/wide.parquet", "parquet", 0, 0, 50)
     batches = list(FileParts(described).batches_of(whole))
     assert cells(found["wide"]) == cells(frame_of(arrow_of(sources["wide"].getOutputTable(), batches)))
+
+
+@pytest.mark.flink
+@pytest.mark.parametrize("seed", range(1 + TABLES // 500))
+def test_random_tables_from_file_to_file(env: MLEnv, seed: int, tmp_path: pathlib.Path) -> None:
+    draw, own = random.Random(seed), {}
+    for number in range(6):
+        ending, name = draw.choice(ENDINGS), f"{number}.{draw.choice(['parquet', 'feather'])}"
+        rows = draw.choice([1, 50, 200])
+        given = random_table(draw, rows, 30, ending).append_column("row", pa.array(range(rows)))
+        own[name] = write(given, str(tmp_path / f"{number}.in.{ending}"), draw.choice([10, 100]))
+        source = FileSourceBatchOp(filePath=str(tmp_path / f"{number}.in.{ending}"))
+        source.link((ParquetSinkBatchOp if name.endswith("parquet") else FeatherSinkBatchOp)(filePath=str(tmp_path / name)))
+    BatchOperator.execute()
+    for name, table in own.items():
+        read = pq.read_table if name.endswith("parquet") else pf.read_table
+        assert difference(table, read(tmp_path / name).sort_by("row")) is None, name
 
 
 @pytest.mark.flink
