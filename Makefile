@@ -67,10 +67,13 @@ test-network: setup
 test-kafka: setup
 	AKDL_TEST_KILLS=$${AKDL_TEST_KILLS:-8} $(PYTEST) tests/e2e/test_kafka_kills.py
 
-# Damaged messages, archives and texts, 100,000 of each kind; `make test` tries some hundreds.
+# Damaged messages, archives and texts, 100,000 of each kind, and random tables in files; `make test` tries some hundreds.
 FUZZ_CASES ?= 100000
+FUZZ_TABLES ?= 10000
 fuzz: setup
 	AKDL_FUZZ_CASES=$(FUZZ_CASES) $(PYTEST) tests/fuzz --timeout 0 --numprocesses $(TESTS_AT_ONCE)
+	AKDL_TEST_TABLES=$(FUZZ_TABLES) $(PYTEST) tests/bridge/files/test_random_tables.py tests/operators/test_file_sources.py \
+	  --timeout 0 --numprocesses $(TESTS_AT_ONCE)
 
 # Each extra in a fresh environment, on each Python here that it allows; about ten minutes, and needs a package index.
 test-installs: setup

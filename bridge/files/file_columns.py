@@ -150,7 +150,7 @@ def _nested_type(found: pa.DataType) -> tuple[str, pa.DataType] | None:
     types = pa.types
     if types.is_map(found):
         key, item = flink_type(found.key_type, True), flink_type(found.item_type, True)
-        return None if key is None or item is None else (f"MAP<{key[0]}, {item[0]}>", pa.map_(key[1], item[1]))
+        return None if key is None or item is None else (f"MAP<{key[0]} NOT NULL, {item[0]}>", pa.map_(key[1], item[1]))
     if types.is_list(found) or types.is_large_list(found) or types.is_fixed_size_list(found):
         element = flink_type(found.value_type, True)
         return None if element is None else (f"ARRAY<{element[0]}>", pa.list_(element[1]))

@@ -39,7 +39,7 @@ EXACT: dict[str, tuple[pa.Array, str, list[Any]]] = {
     "large list": (pa.array([["a", None]], pa.large_list(pa.large_string())), "ARRAY<STRING>", [["a", None]]),
     "nested list": (pa.array([[[1], None, []]], pa.list_(pa.list_(pa.uint8()))), "ARRAY<ARRAY<SMALLINT>>", [[[1], None, []]]),
     "struct": (pa.array([{"a": 1, "b c": ["x"]}]), "ROW<`a` BIGINT, `b c` ARRAY<STRING>>", [{"a": 1, "b c": ["x"]}]),
-    "map": (pa.array([[("k", 1)]], pa.map_(pa.string(), pa.uint8())), "MAP<STRING, SMALLINT>", [[("k", 1)]]),
+    "map": (pa.array([[("k", 1)]], pa.map_(pa.string(), pa.uint8())), "MAP<STRING NOT NULL, SMALLINT>", [[("k", 1)]]),
 }  # fmt: skip
 
 
