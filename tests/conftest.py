@@ -58,7 +58,9 @@ LONG = (
     "e2e/test_predict.py",
 )
 
-_NEEDS_ESTIMATOR = re.compile(r"needs tf\.estimator, which|module 'tensorflow\S*' has no attribute 'estimator'")
+_NEEDS_ESTIMATOR = re.compile(
+    r"needs tf\.estimator, which|module 'tensorflow\S*' has no attribute 'estimator'|optimizers\.legacy|LegacyOptimizer"
+)
 
 # A seed, of which each gives another order of files and of the tests in them.
 ORDER = os.environ.get("AKDL_TEST_ORDER")
@@ -115,8 +117,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_call() -> Iterator[None]:
     """Skip what fails for want of an Estimator, where TensorFlow has none; the tests are written for 2.15, the last one with it."""
+    yield from _skipped_without_estimator()
+
+
+@pytest.hookimpl(hookwrapper=True, specname="pytest_runtest_setup")
+def pytest_setup_of_fixtures() -> Iterator[None]:
+    yield from _skipped_without_estimator()
+
+
+def _skipped_without_estimator() -> Iterator[None]:
     outcome = yield
     failed = outcome.excinfo  # type: ignore[attr-defined]
     if failed is not None and _NEEDS_ESTIMATOR.search(str(failed[1])) and not _has_estimator():
