@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyflink.datastream import ProcessFunction, RuntimeContext
 from pyflink.fn_execution.coder_impl_fast import InternalRow
 from pyflink.table import StreamTableEnvironment, Table
@@ -44,6 +45,7 @@ from bridge.workarounds.beam_workers import close_with_worker
 # Requests of a task that are under way, so that the model process computes while chunks travel.
 _MOST_SENT = 3
 _MOST_SENT_BYTES = 16 << 20
+_UPDATE_BEFORE, _UPDATE_AFTER, _DELETE = 1, 2, 3  # Flink's RowKind
 
 
 @dataclass(frozen=True)
@@ -100,12 +102,12 @@ def predict_table(
     columns = [(name, types[name]) for name, _ in settings.result if name not in proctimes]
     if settings.error_column is not None:
         columns.append((settings.error_column, logical_type("STRING")))
-    predicted = chunks.process(_Predict(settings, [name for name, _ in columns], read), output_type=ELEMENT)
+    plain = {name for name in stays if name not in proctimes}
+    key = next((each for each in upsert_keys(table_env, kept) if plain >= set(each)), []) if updates else []
+    predicted = chunks.process(_Predict(settings, [name for name, _ in columns], key, read), output_type=ELEMENT)
     predicted.name(settings.process.operator).uid(uid("prediction")).set_parallelism(parallelism_of(chunks))
     if read is not None:
         in_small_bundles(predicted.start_new_chain())
-    plain = {name for name in stays if name not in proctimes}
-    key = next((each for each in upsert_keys(table_env, kept) if plain >= set(each)), []) if updates else []
     schema = event_time(None if rowtime is None else (rowtime, "SOURCE_WATERMARK()"), key)
     result = table_of(table_env, predicted, columns, schema, updates, uid("result"))
     if not proctimes:
@@ -122,9 +124,12 @@ def model_process(settings: PredictionSettings) -> ModelProcess:
 
 
 class _Predict(ProcessFunction):  # type: ignore[misc]
-    def __init__(self, settings: PredictionSettings, columns: list[str], files: FileTable | None = None) -> None:
+    def __init__(
+        self, settings: PredictionSettings, columns: list[str], key: list[str], files: FileTable | None = None
+    ) -> None:
         self._settings = settings
         self._columns = columns
+        self._key = key
         self._files = files  # if not None, chunks are parts of files
 
     def open(self, runtime_context: RuntimeContext) -> None:
@@ -154,7 +159,8 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
                 for batch in self._reader.batches_of(part):
                     yield from self._send(batch, None)
         elif kind == Element.CHUNK:
-            yield from self._send(read_batch(arrow), kinds)
+            batch = read_batch(arrow)
+            yield from self._send(batch, kinds_by_key(batch, kinds, self._key) if kinds and self._key else kinds)
         all_out = kind == Element.ALL_OUT or self._reader is not None
         while self._sent and (all_out or self._sent[0][2].is_done):
             yield from pieces(*self._next())
@@ -196,6 +202,23 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
                 self._model = 0
                 for _, _, request in self._sent:
                     self._process.send(request)
+
+
+def kinds_by_key(batch: pa.RecordBatch, kinds: bytes, key: list[str]) -> bytes:
+    """Kinds of rows, in which an UPDATE_BEFORE is a DELETE unless the UPDATE_AFTER of its key follows.
+
+    A filter such as HAVING drops the other row. From a table with a key, Flink drops each UPDATE_BEFORE in front of a sink that
+    takes rows by their keys, so that the row would stay there.
+    """
+    found = np.frombuffer(kinds, np.uint8).copy()
+    pairs = np.append((found[:-1] == _UPDATE_BEFORE) & (found[1:] == _UPDATE_AFTER), False)
+    for column in map(batch.column, key):
+        if pa.types.is_nested(column.type):
+            pairs[:] = False
+        else:
+            pairs[:-1] &= pc.equal(column[:-1], column[1:]).fill_null(False).to_numpy(zero_copy_only=False)
+    found[(found == _UPDATE_BEFORE) & ~pairs] = _DELETE
+    return found.tobytes()
 
 
 def with_outputs(

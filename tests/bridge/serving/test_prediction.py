@@ -21,7 +21,7 @@ from bridge.flink.elements import Element
 from bridge.flink.time_attributes import PROCTIME, ROWTIME, time_attributes
 from bridge.schema import Schema
 from bridge.serving.model_process import ModelSettings
-from bridge.serving.prediction import PredictionSettings, _Predict, predict_table
+from bridge.serving.prediction import PredictionSettings, _Predict, kinds_by_key, predict_table
 from operators import useLocalEnv
 from tests.akdl.serving import models
 from tests.support.leftovers import task_processes, wait_until
@@ -105,6 +105,25 @@ def test_the_key_of_updates_is_kept(table_env: Any) -> None:
     assert "latest" in table_env.explain_sql("INSERT INTO latest SELECT id, y FROM counted")
 
 
+@pytest.mark.parametrize(
+    ("keys", "kinds", "expected"),
+    [
+        ([1, 1, 2], [1, 2, 0], [1, 2, 0]),  # an update stays
+        ([1, 2], [1, 2], [3, 2]),  # HAVING took the other row of 1, and that of 2
+        ([1, 1], [0, 1], [0, 3]),  # the other row may be in the next batch, which then inserts it
+        ([None, None], [1, 2], [3, 2]),
+        ([], [], []),
+    ],
+)
+def test_a_row_whose_update_a_filter_drops_is_deleted(keys: list[Any], kinds: list[int], expected: list[int]) -> None:
+    batch = pa.record_batch(
+        [pa.array(keys, pa.int64()), pa.array([[each] for each in keys], pa.list_(pa.int64()))], names=["k", "list"]
+    )
+    assert list(kinds_by_key(batch, bytes(kinds), ["k"])) == expected
+    lists = list(kinds_by_key(batch, bytes(kinds), ["k", "list"]))
+    assert lists == [3 if kind == 1 else kind for kind in kinds], "cells of lists are not compared"
+
+
 class Predicting:
     """The function of a predictor, fed with chunks; p is twice the sum of the three numbers in x."""
 
@@ -118,7 +137,7 @@ class Predicting:
             changes.pop("model", None) or models.scaled(2.0), Schema.parse("x ARRAY<FLOAT>, k BIGINT"), Schema.parse("p DOUBLE"),
             (("k", False), ("p", True)), **changes,
         )  # fmt: skip
-        self.function = _Predict(settings, ["k", "p", *([settings.error_column] if settings.error_column else [])])
+        self.function = _Predict(settings, ["k", "p", *([settings.error_column] if settings.error_column else [])], [])
         context: Any = python_types.SimpleNamespace(
             get_index_of_this_subtask=lambda: 0, get_attempt_number=lambda: 0, get_metrics_group=lambda: None
         )
