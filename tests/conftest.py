@@ -177,6 +177,15 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         yield broker
 
 
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[Any]:
+    """A server of PostgreSQL, which the tests of a process share."""
+    from tests.support.postgresql import database
+
+    with database() as found:
+        yield found
+
+
 @pytest.fixture(autouse=True)
 def _leaves_nothing_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     if any(request.node.get_closest_marker(name) for name in ("process", "flink", "cluster")):

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from tests.support.environment import ENVIRONMENT
-from tests.support.page_blocks import KAFKA, ROOT, Block, blocks, pages
+from tests.support.page_blocks import KAFKA, POSTGRESQL, ROOT, Block, blocks, pages
 from tests.support.warm_python import warm_variables
 
 BLOCKS = [block for page in pages() for block in blocks(page)]
@@ -26,7 +26,7 @@ WIDTH = 88
 # Programs of the system, of Flink, of packages that the page tells to install, and of containers.
 PROGRAMS = {
     "cd", "cp", "export", "tar", "mkdir", "wget", "make", "pip", "python", "python3.11", "conda", "conda-pack", "uv", "docker",
-    "kubectl", "git", "ls", "echo",
+    "kubectl", "git", "ls", "echo", "psql",
 }  # fmt: skip
 PAGES = sorted({block.page for block in BLOCKS if block.language in ("python", "sql") and not block.page.startswith("docs/zh")})
 
@@ -120,7 +120,7 @@ def test_translated_pages_show_the_same_code() -> None:
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str, str], list[str]]]:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str, dict[str, str]], list[str]]]:
     """Run a page in a process that runs them all, and so starts Java once; return what is wrong."""
     folder = tmp_path_factory.mktemp("pages")
     errors = folder / "stderr"
@@ -130,9 +130,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str, st
         env={**ENVIRONMENT, **warm_variables(), "PYTHONPATH": os.pathsep.join([str(ROOT), ENVIRONMENT.get("PYTHONPATH", "")])},
     ) as process:  # fmt: skip
 
-        def run(page: str, kafka: str) -> list[str]:
+        def run(page: str, servers: dict[str, str]) -> list[str]:
             assert process.stdin and process.stdout
-            process.stdin.write(f"{page} {kafka}\n")
+            process.stdin.write(json.dumps([page, servers]) + "\n")
             process.stdin.flush()
             answer = process.stdout.readline()
             assert answer, errors.read_text(errors="replace")[-5000:]
@@ -149,7 +149,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str, st
 @pytest.mark.flink
 @pytest.mark.tf
 @pytest.mark.parametrize("page", PAGES)
-def test_blocks_run(page: str, runs: Callable[[str, str], list[str]], request: pytest.FixtureRequest) -> None:
-    needed = KAFKA in (ROOT / page).read_text(encoding="utf-8")
-    problems = runs(page, request.getfixturevalue("kafka").address if needed else KAFKA)
+def test_blocks_run(page: str, runs: Callable[[str, dict[str, str]], list[str]], request: pytest.FixtureRequest) -> None:
+    text, servers = (ROOT / page).read_text(encoding="utf-8"), {}
+    if KAFKA in text:
+        servers[KAFKA] = request.getfixturevalue("kafka").address
+    if POSTGRESQL in text:
+        database = request.getfixturevalue("postgresql")
+        servers[POSTGRESQL] = database.address
+        database.run("".join(block.text for block in BLOCKS if block.page == page and block.file == "shop.sql"))
+    problems = runs(page, servers)
     assert not problems, "\n".join(problems)

@@ -20,7 +20,7 @@ import pathlib
 import re
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tests.support.plausible_numbers import implausible, of_scripts
@@ -28,7 +28,7 @@ from tests.support.plausible_numbers import implausible, of_scripts
 ROOT = pathlib.Path(__file__).parents[2]
 _BLOCK = re.compile(r"^(?P<indent> *)```(?P<language>[^\n`]*)\n(?P<text>.*?)^ *```$", re.DOTALL | re.MULTILINE)
 _NAME = re.compile(r"`([\w/-]+\.(?:py|json|sql|csv))`:\n\n\Z")
-KAFKA = "localhost:9092"  # in pages, for the broker of the tests
+KAFKA, POSTGRESQL = "localhost:9092", "localhost:5432"  # in pages, for servers of the tests
 _EXEMPT = re.compile(r"\A(?:#|--) Not run in tests: (.+)")
 
 
@@ -79,8 +79,8 @@ def _lines(text: str) -> list[str]:
     return [" ".join(re.sub(r"(\+-+)+\+", "+-+", line).split()) for line in text.strip().splitlines()]
 
 
-def run_page(page: pathlib.Path, folder: pathlib.Path, kafka: str = KAFKA) -> list[str]:
-    """Run the blocks of a page in a folder of its own, with Kafka at this address; return what is wrong."""
+def run_page(page: pathlib.Path, folder: pathlib.Path, servers: Mapping[str, str] | None = None) -> list[str]:
+    """Run the blocks of a page in a folder of its own, with other addresses of servers; return what is wrong."""
     folder.mkdir(parents=True)
     os.chdir(folder)
     sys.path.insert(0, str(folder))
@@ -91,7 +91,8 @@ def run_page(page: pathlib.Path, folder: pathlib.Path, kafka: str = KAFKA) -> li
             try:
                 if block.exempt is not None:
                     continue
-                block = dataclasses.replace(block, text=block.text.replace(KAFKA, kafka))
+                for address, own in (servers or {}).items():
+                    block = dataclasses.replace(block, text=block.text.replace(address, own))
                 if block.file is not None:
                     pathlib.Path(block.file).parent.mkdir(parents=True, exist_ok=True)
                     pathlib.Path(block.file).write_text(block.text, encoding="utf-8")
@@ -137,7 +138,7 @@ def _run_sql(block: Block) -> None:
 
 
 def main(folder: str) -> None:
-    """Run the pages whose names come, a line each with the address of Kafka, and answer each with a line of JSON: what is wrong."""
+    """Run the pages whose names come, a line of JSON each with the addresses of servers, and answer each with a line of JSON: what is wrong."""
     answers = os.fdopen(os.dup(1), "w")
     for stream, name in ((1, "stdout"), (2, "stderr")):  # the numbers, since Java prints tables
         os.dup2(os.open(pathlib.Path(folder) / name, os.O_RDWR | os.O_CREAT | os.O_APPEND), stream)
@@ -150,9 +151,9 @@ def main(folder: str) -> None:
 
     env.start_java = share_mini_clusters
     for number, line in enumerate(sys.stdin):
-        name, kafka = line.split()
+        name, servers = json.loads(line)
         AlinkGlobalConfiguration.setPrintProcessInfo(True)
-        problems = run_page(ROOT / name, pathlib.Path(folder) / str(number), kafka)
+        problems = run_page(ROOT / name, pathlib.Path(folder) / str(number), servers)
         resetEnv()
         answers.write(json.dumps(problems) + "\n")
         answers.flush()
