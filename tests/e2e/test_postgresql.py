@@ -61,7 +61,12 @@ def test_cells_of_all_types(env: MLEnv, postgresql: Database) -> None:
         f"CREATE TABLE cells (id integer, {columns}); INSERT INTO cells VALUES (1, {values}); INSERT INTO cells VALUES (2);"
     )
     table(env.btenv, postgresql, "cells", "id INT, " + ", ".join(f"c{number} {each[2]}" for number, each in enumerate(TYPES)))
-    first, second = BatchOperator.fromTable(env.btenv.sql_query("SELECT * FROM cells")).orderBy("id").collectToDataframe().itertuples(index=False)
+    first, second = (
+        BatchOperator.fromTable(env.btenv.sql_query("SELECT * FROM cells"))
+        .orderBy("id")
+        .collectToDataframe()
+        .itertuples(index=False)
+    )
     assert [list(cell) if isinstance(cell, (list, tuple)) else cell for cell in list(first)[1:]] == [cell for *_, cell in TYPES]
     assert all(cell is None or cell != cell for cell in list(second)[1:])
 
