@@ -247,7 +247,7 @@ def test_train_keras_model_a_worker_leaves_nothing(tf: Any, task_config: Any) ->
 
     task_config.num_workers, task_config.task_type = 2, "worker"
     train_keras_model(keras_model(tf), INPUT, TRAIN, task_config)
-    assert [path.name for path in Path(task_config.work_dir).iterdir()] == ["dataset.tfrecords"]
+    assert [path.name for path in Path(task_config.work_dir).iterdir()] == ["dataset.columns"]
 
 
 def test_train_keras_model_rows_of_weight_0_do_not_count(tf: Any, tmp_path: Path) -> None:
