@@ -99,6 +99,7 @@ DEVELOPMENT = [
     "duckdb>=1.1",  # libraries that tests and docs exchange tables with
     "polars>=1.10",
     "grpcio-tools==1.59.5",  # see scripts/build_proto.py before moving this
+    "setuptools<80.9",  # grpcio-tools needs its pkg_resources
     "import-linter>=2",
     "ipykernel",  # the kernel of the notebook among the examples
     "proselint>=0.16; python_version >= '3.10'",
