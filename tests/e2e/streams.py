@@ -60,33 +60,6 @@ def stop_with_savepoint(client: Any, folder: pathlib.Path) -> str:
 @contextmanager
 def socket_stream(environments: Any) -> Iterator[tuple[StreamOperator, Any]]:
     """Yield a stream without end with the BIGINT column `id`, and a function that sends ids into it."""
-    with _socket_lines(environments) as (lines, send):
-        name = f"lines_{id(lines)}"
-        environments.stenv.create_temporary_view(name, environments.stenv.from_data_stream(lines))
-        yield StreamOperator.fromTable(environments.stenv.sql_query(f"SELECT CAST(f0 AS BIGINT) AS id FROM {name}")), send
-
-
-@contextmanager
-def timed_socket(environments: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield a table without end with the columns `id` and `t`, ids in seconds as event time, and a function that sends ids."""
-    from pyflink.table import Schema
-
-    with _socket_lines(environments) as (lines, send):
-        schema = (
-            Schema.new_builder()
-            .column("f0", "STRING")
-            .column_by_expression("id", "CAST(f0 AS BIGINT)")
-            .column_by_expression("t", "TO_TIMESTAMP_LTZ(CAST(f0 AS BIGINT) * 1000, 3)")
-            .watermark("t", "t")
-            .build()
-        )
-        name = f"timed_lines_{id(lines)}"
-        environments.stenv.create_temporary_view(name, environments.stenv.from_data_stream(lines, schema))
-        yield environments.stenv.sql_query(f"SELECT id, t FROM {name}"), send
-
-
-@contextmanager
-def _socket_lines(environments: Any) -> Iterator[tuple[Any, Any]]:
     from pyflink.datastream import DataStream
 
     server = socket.create_server(("127.0.0.1", 0))
@@ -103,8 +76,11 @@ def _socket_lines(environments: Any) -> Iterator[tuple[Any, Any]]:
         connections[0].sendall("".join(f"{number}\n" for number in ids).encode())
 
     port = server.getsockname()[1]
+    lines = DataStream(environments.senv._j_stream_execution_environment.socketTextStream("127.0.0.1", port))
+    table_env = environments.stenv
+    table_env.create_temporary_view(f"lines_{port}", table_env.from_data_stream(lines))
     try:
-        yield DataStream(environments.senv._j_stream_execution_environment.socketTextStream("127.0.0.1", port)), send
+        yield StreamOperator.fromTable(table_env.sql_query(f"SELECT CAST(f0 AS BIGINT) AS id FROM lines_{port}")), send
     finally:
         for connection in connections:
             connection.close()

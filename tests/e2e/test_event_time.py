@@ -15,7 +15,6 @@ import pytest
 
 from operators import MLEnv, StreamOperator, TensorFlow2StreamOp, TFSavedModelPredictStreamOp, resetEnv, useLocalEnv, waitForJob
 from tests.akdl.serving import models
-from tests.e2e.streams import timed_socket
 from tests.e2e.test_stream_checkpoints import checkpoints
 from tests.support.leftovers import wait_until
 
@@ -188,67 +187,6 @@ def test_windows_close_while_a_subtask_of_the_source_is_idle(env: MLEnv, tmp_pat
         result.get_job_client().cancel().result()
     finally:
         config.set("table.exec.source.idle-timeout", "0 ms")
-
-
-def waits_at_40(task_config: Any) -> None:
-    """Write what comes, and note it; the first batch from id 40 on waits for a file."""
-    import pathlib
-    import time
-
-    from akdl.wire.cells import read_cells
-
-    folder = pathlib.Path(task_config.user_params["folder"])
-    for columns in task_config.tf_context.rows.columns():
-        cells = {each.name: read_cells(each, columns.rows).values for each in columns.columns}
-        (folder / f"{task_config.task_index}.{max(cells['id'])}").touch()
-        while 40 in cells["id"] and not (folder / "go").exists():
-            time.sleep(0.01)
-        task_config.output_writer.write_batch(cells)
-
-
-@pytest.mark.slow
-@pytest.mark.fault("data")
-def test_no_worker_overtakes_another_when_an_idle_stream_goes_on(env: MLEnv, tmp_path: pathlib.Path) -> None:
-    """Rows of a second stream show that both workers are idle; then one worker is slow with the rows that follow."""
-    config, tables = env.stenv.get_config(), env.stenv
-    config.set("parallelism.default", "1")  # one subtask, so that Flink itself has no other one that is ahead
-    config.set("table.exec.source.idle-timeout", "500 ms")
-    schema = "id BIGINT, t TIMESTAMP_LTZ(3), WATERMARK FOR t AS SOURCE_WATERMARK()"
-    with timed_socket(env) as (first, send), timed_socket(env) as (second, send_second):
-        op = script(2, waits_at_40, outputSchemaStr=schema, userParams={"folder": str(tmp_path)})
-        tables.create_temporary_view("through", StreamOperator.fromTable(first).link(op).getOutputTable())
-        tables.create_temporary_view("beside", second)
-        tables.create_temporary_view("both_streams", tables.sql_query("SELECT * FROM through UNION ALL SELECT * FROM beside"))
-        result = tables.sql_query(
-            "SELECT UNIX_TIMESTAMP(CAST(window_start AS STRING)), COUNT(*) FROM TABLE(TUMBLE(TABLE both_streams, DESCRIPTOR(t), "
-            "INTERVAL '10' SECOND)) GROUP BY window_start, window_end"
-        ).execute()
-        try:
-            with result.collect() as windows:
-                send(range(10))
-                send_second(range(40))
-                assert [next(windows)[1] for _ in range(3)] == [20, 10, 10], "none waits for the script, which is idle"
-                send(range(40, 60))
-
-                def saw(number: int) -> bool:
-                    return any(int(path.suffix[1:]) >= number for path in tmp_path.glob("*.*"))
-
-                wait_until(lambda: saw(40), "a worker has them", 60)
-                numbers = iter(range(60, 1000))
-
-                def goes_on(since: int) -> bool:
-                    send([next(numbers)])
-                    return saw(since)
-
-                for since in (60, 70):  # the other one passes what it knows of the time when it asks for the next rows
-                    wait_until(lambda since=since: goes_on(since), "the other worker goes on", 60)
-                (tmp_path / "go").touch()
-                send(list(numbers))
-                ends = range(30, 980, 10)
-                assert [tuple(next(windows)) for _ in ends] == [(start, 10) for start in ends]
-        finally:
-            result.get_job_client().cancel().result()
-            config.set("table.exec.source.idle-timeout", "0 ms")
 
 
 @pytest.mark.fault("jobs")
