@@ -45,7 +45,7 @@ def test_keys_and_headers_through_a_script(env: MLEnv, kafka: Broker) -> None:
     )
     keyed = {"key.format": "raw", "key.fields": "k", "value.fields-include": "EXCEPT_KEY", **ENDS}
     for name in ("clicks", "scores"):
-        kafka.table(table_env, name, columns, **keyed)
+        kafka.table(table_env, name, columns, topic=f"keyed_{name}", **keyed)  # the docs have topics of these names
     header = "MAP['source', ENCODE(source, 'UTF-8')]"
     counting(table_env, ROWS)
     table_env.execute_sql(

@@ -80,11 +80,11 @@ def score_by_age(task_config: Any) -> None:
 @pytest.mark.tf
 def test_a_lookup_join_before_a_script_and_its_rows_after_it(env: MLEnv, postgresql: Database) -> None:
     postgresql.run(
-        "CREATE TABLE customers (id bigint PRIMARY KEY, age double precision);"
+        "CREATE TABLE clients (id bigint PRIMARY KEY, age double precision);"
         "CREATE TABLE scores (id bigint PRIMARY KEY, score double precision);"
-        "INSERT INTO customers SELECT i, 20 + i FROM generate_series(0, 9) AS s(i); INSERT INTO scores VALUES (3, -1);"
+        "INSERT INTO clients SELECT i, 20 + i FROM generate_series(0, 9) AS s(i); INSERT INTO scores VALUES (3, -1);"
     )
-    table(env.stenv, postgresql, "customers", "id BIGINT, age DOUBLE, PRIMARY KEY (id) NOT ENFORCED")
+    table(env.stenv, postgresql, "clients", "id BIGINT, age DOUBLE, PRIMARY KEY (id) NOT ENFORCED")
     table(env.stenv, postgresql, "scores", "id BIGINT, score DOUBLE, PRIMARY KEY (id) NOT ENFORCED")
     env.stenv.execute_sql(
         "CREATE TEMPORARY TABLE clicks (id BIGINT, customer AS MOD(id, 10), price AS CAST(2 AS DOUBLE), now AS PROCTIME()) WITH "
@@ -92,7 +92,7 @@ def test_a_lookup_join_before_a_script_and_its_rows_after_it(env: MLEnv, postgre
         "'fields.id.end' = '99')"
     )
     joined = env.stenv.sql_query(
-        "SELECT clicks.id, price, age FROM clicks JOIN customers FOR SYSTEM_TIME AS OF clicks.now ON clicks.customer = customers.id"
+        "SELECT clicks.id, price, age FROM clicks JOIN clients FOR SYSTEM_TIME AS OF clicks.now ON clicks.customer = clients.id"
     )
     script = TensorFlow2StreamOp(
         mainScriptFile=score_by_age, outputSchemaStr="id BIGINT, score DOUBLE", numWorkers=2, numPSs=0, replay="uncommitted"

@@ -63,7 +63,7 @@ def database() -> Iterator[Database]:
     except BridgeError as error:
         pytest.skip(f"Flink's connector for PostgreSQL cannot be had: {error}")
     programs, user = found[-1].parent, _user()
-    with tempfile.TemporaryDirectory() as folder:  # pytest's own folders are closed to other users
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # folders of tests are closed to other users
         shutil.chown(folder, user)
         data = os.path.join(folder, "data")
         make = [str(programs / "initdb"), "-D", data, "-U", "shop", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
