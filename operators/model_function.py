@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from akdl.storage.files import FileError, is_remote, local_path
 from bridge.exceptions import ConfigurationError
-from bridge.schema import Schema
+from bridge.schema import Schema, quoted
 from operators.predict_batch import PredictOp, TFSavedModelPredictBatchOp
 from operators.predict_function import PredictBatchOp
 
@@ -65,6 +65,6 @@ def model_function(
     results, error_column = {column.name: column.type.cast_sql for column in outputs}, op._values_of_all()["errorCol"]
     if error_column is not None:
         results[error_column] = "STRING"
-    row = "ROW<{}>".format(", ".join(f"`{name}` {sql}" for name, sql in results.items()))
+    row = "ROW<{}>".format(", ".join(f"{quoted(name)} {sql}" for name, sql in results.items()))
     settings = PredictionSettings(process, path, inputs, outputs, tuple((name, True) for name in results), error_column)
     return udf(ModelFunction(settings), result_type=row if len(results) > 1 else results.popitem()[1], func_type="pandas")

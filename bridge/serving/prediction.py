@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyflink.common import RowKind
 from pyflink.datastream import ProcessFunction, RuntimeContext
 from pyflink.fn_execution.coder_impl_fast import InternalRow
 from pyflink.table import StreamTableEnvironment, Table
@@ -45,7 +46,6 @@ from bridge.workarounds.beam_workers import close_with_worker
 # Requests of a task that are under way, so that the model process computes while chunks travel.
 _MOST_SENT = 3
 _MOST_SENT_BYTES = 16 << 20
-_UPDATE_BEFORE, _UPDATE_AFTER, _DELETE = 1, 2, 3  # Flink's RowKind
 
 
 @dataclass(frozen=True)
@@ -211,13 +211,13 @@ def kinds_by_key(batch: pa.RecordBatch, kinds: bytes, key: list[str]) -> bytes:
     takes rows by their keys, so that the row would stay there.
     """
     found = np.frombuffer(kinds, np.uint8).copy()
-    pairs = np.append((found[:-1] == _UPDATE_BEFORE) & (found[1:] == _UPDATE_AFTER), False)
+    pairs = np.append((found[:-1] == RowKind.UPDATE_BEFORE.value) & (found[1:] == RowKind.UPDATE_AFTER.value), False)
     for column in map(batch.column, key):
         if pa.types.is_nested(column.type):
             pairs[:] = False
         else:
             pairs[:-1] &= pc.equal(column[:-1], column[1:]).fill_null(False).to_numpy(zero_copy_only=False)
-    found[(found == _UPDATE_BEFORE) & ~pairs] = _DELETE
+    found[(found == RowKind.UPDATE_BEFORE.value) & ~pairs] = RowKind.DELETE.value
     return found.tobytes()
 
 
