@@ -5,7 +5,7 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: setup demo bench test test-unit test-process test-tf test-flink test-slow test-network test-kafka test-flinks test-installs test-versions test-jars coverage fuzz soak check fmt proto stubs docs docs-links pictures screenshots release dist clean
+.PHONY: setup demo bench test test-unit test-process test-tf test-flink test-slow test-network test-kafka test-flinks test-installs test-versions test-jars coverage fuzz soak soak-kafka check fmt proto stubs docs docs-links pictures screenshots release dist clean
 
 setup: $(INSTALLED)
 
@@ -63,9 +63,13 @@ test-network: setup
 	AKDL_TEST_NETWORK=1 AKDL_TEST_STOPPED_WORKER=1 $(PYTEST) tests/bridge/member/test_lost_members.py tests/e2e/test_stopped_worker.py \
 	  tests/e2e/test_cut_host.py
 
-# Processes, Python workers, TaskManagers and the broker are killed between two topics of Kafka, a minute each.
+# Processes, Python workers, TaskManagers, JobManagers and the broker are killed between two topics of Kafka, a minute each.
 test-kafka: setup
-	AKDL_TEST_KILLS=$${AKDL_TEST_KILLS:-8} $(PYTEST) tests/e2e/test_kafka_kills.py
+	AKDL_TEST_KILLS=$${AKDL_TEST_KILLS:-10} $(PYTEST) -s --timeout 0 tests/e2e/test_kafka_kills.py
+
+# 5,000 messages a second from topic to topic for an hour, with a new model each minute and a kill every AKDL_TEST_KILL_MINUTES, 5.
+soak-kafka: setup
+	AKDL_TEST_SOAK_S=$${AKDL_TEST_SOAK_S:-3600} $(PYTEST) -s --timeout 0 tests/e2e/test_kafka_kills.py
 
 # Damaged messages, archives and texts, 100,000 of each kind, and random tables in files; `make test` tries some hundreds.
 FUZZ_CASES ?= 100000

@@ -12,6 +12,9 @@ COMMANDS = {
     "akdl-jars": "operators.flink.jars:main",
     "akdl-keras": "akdl.keras.__main__:main",
     "akdl-report": "operators.progress.report:main",
+    "akdl-serve": "operators.serve.rest_server:main",
+    "akdl-stacks": "operators.progress.live:stacks",
+    "akdl-top": "operators.progress.live:top",
 }
 
 # What runs, on both sides of the process line: `akdl.process.preflight`. Calls of some newer releases of grpcio can deadlock.
@@ -89,6 +92,17 @@ MORE_FILES = ["fsspec>=2022.11"]
 # For groupTls, where jobs are made.
 GROUP_TLS = ['cryptography>=46.0.7; python_version < "3.11"', 'cryptography>=50; python_version >= "3.11"']
 
+# With `tf`, for akdl-serve, where neither Flink nor Java is needed. h11 is uvicorn's.
+SERVING = [
+    "h11>=0.16",
+    "packaging>=22",
+    "pandas",
+    "prometheus_client>=0.20",
+    "psutil>=5.6.6",
+    "pyarrow>=14.0.1",
+    "uvicorn>=0.30",
+]
+
 DEVELOPMENT = [
     "build>=1",
     "coverage>=7.10.7",
@@ -105,7 +119,9 @@ DEVELOPMENT = [
     "proselint>=0.16; python_version >= '3.10'",
     "furo",  # theme of docs
     "jsonschema",
+    "kubernetes-validate>=1.29",  # schemas of the files in docs/kubernetes
     "matplotlib",  # charts of benchmarks
+    "moto[server]>=5",  # a server of S3 for tests
     "mypy>=1.10",
     "nbclient>=0.8",
     "nbformat>=5.7",
@@ -113,12 +129,14 @@ DEVELOPMENT = [
     "pre-commit>=4",
     *MORE_FILES,
     *GROUP_TLS,
+    *SERVING,
     "myst-parser>=2",  # pages in Markdown
     "pytest>=8",
     "pytest-timeout>=2.3",
     "pytest-xdist>=3.5",
     "pyyaml",
     "ruff>=0.5",
+    "s3fs>=2024.2",  # a floor, as resolvers go back to one without aiobotocore for the sake of the newest boto3
     "sphinx>=7",
     "twine>=5",
     "types-grpcio",
@@ -181,6 +199,7 @@ setup(
         "tf": TENSORFLOW_SIDE,
         "tf-gpu": TENSORFLOW_SIDE_WITH_GPU,
         "files": MORE_FILES,
+        "serve": SERVING,
         "tls": GROUP_TLS,
         "dev": DEVELOPMENT,
     },

@@ -35,6 +35,7 @@ from akdl.process.channel import Channel, ChannelError
 from akdl.process.parent import REFUSED_ROWS, exit_with_parent, kill_stopped_parent, take_settings
 from akdl.process.preflight import installed
 from akdl.process.proxies import bypass_proxies
+from akdl.process.work_clock import WorkClock, main_stack
 from akdl.rows.file_rows import FileRows
 from akdl.rows.once_rows import OnceRows
 from akdl.rows.stream_rows import StreamRows
@@ -49,7 +50,8 @@ from akdl.serving.check import write_checked_model
 from akdl.storage.files import is_remote
 from akdl.storage.log_folder import LogFolder
 from akdl.storage.model_archive import ModelError, find_keras_file
-from akdl.user_code.keras_saves import LostModel, keras_3, prepare_saving
+from akdl.tf_version import keras_3
+from akdl.user_code.keras_saves import LostModel, prepare_saving
 from akdl.user_code.module import KERAS, MAIN, NotPythonError, UserModuleError, import_file, kind_of
 from akdl.wire import Cluster, Failure, Hello, Outcome, Progress, Success, Task
 from akdl.wire.service import PROTOCOL
@@ -147,11 +149,13 @@ def _report_progress(channel: Channel, rows: AnyRows, reports: Reports) -> threa
     over = threading.Event()
 
     def report() -> None:
-        is_aborted = False
+        is_aborted, clock = False, WorkClock()
         while not over.is_set():
             rows.wait_for_progress(PROGRESS_S)
             try:
-                wishes = channel.report(_progress(rows, reports))
+                progress = _progress(rows, reports)
+                progress.worked_s, progress.stack = clock.look(), main_stack()
+                wishes = channel.report(progress)
             except ChannelError:
                 return  # the script's thread gets the error from its own calls
             if wishes.dataset_file and isinstance(rows, FileRows):

@@ -83,7 +83,9 @@ def _secrets_of(address: str) -> Set[str]:
     found = []
     for link in _CHAIN.split(address):
         login, query = login_of(link), link.partition("?")[2].partition("#")[0]
-        found += [login, login.partition(":")[2], query, *(pair.partition("=")[2] for pair in query.split("&"))]
+        # Parts too: where a password holds `@` or `/`, storages take a part of it for the host, and name that in their errors.
+        found += [login, *re.split("[:@/?#]", login.partition(":")[2]), login.partition(":")[2]]
+        found += [query, *(pair.partition("=")[2] for pair in query.split("&"))]
     return {form for each in found for form in (each, urllib.parse.unquote(each)) if len(form) > 2}
 
 

@@ -1,4 +1,4 @@
-"""Names in messages: lists of them, and suggestions for unknown ones."""
+"""Names and values in messages: lists, short forms, and suggestions for unknown names."""
 
 import difflib
 from typing import Dict, Iterable, List
@@ -9,6 +9,12 @@ _LIKENESS = 0.7
 def listed(names: Iterable[str]) -> str:
     """Quoted names, separated by commas; "none" without any."""
     return ", ".join(map(repr, names)) or "none"
+
+
+def short(value: object, most: int = 80) -> str:
+    """Representation of a value, at most so many characters of it."""
+    text = repr(value)
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def near(name: str, known: Iterable[str], most: int = 1, likeness: float = _LIKENESS) -> List[str]:

@@ -1,9 +1,14 @@
 """Version of the installed TensorFlow, which is imported late: some scripts do not use it, others configure it before."""
 
 import re
-from typing import Any, Tuple
+import sys
+from typing import Any, Mapping, Optional, Tuple
 
 LAST_WITH_ESTIMATOR = (2, 15)
+NO_ESTIMATOR = (
+    "{} needs tf.estimator, which TensorFlow {} of {} does not have: 2.15 is the last version with it. Set "
+    'pythonEnv="tensorflow==2.15.*", or train with the Keras runner (awf_* functions, see docs/keras.md)'
+)
 KERAS_FILES = (".keras", ".h5", ".hdf5")
 NO_GROUP_OF_KERAS_3 = (
     "Keras 3 does not train with TensorFlow's strategies of several workers: train with the Keras runner (awf_* functions, see "
@@ -34,6 +39,12 @@ def is_tensorflow_2() -> bool:
     return tf_version() >= (2,)
 
 
+def keras_3(version: Optional[str], environment: Mapping[str, str]) -> str:
+    """Version of Keras 3 that `tf.keras` will be, given the installed version of keras; "" for Keras 2."""
+    is_legacy = environment.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true")
+    return "" if version is None or is_legacy or parse_version(version) < (3,) else version
+
+
 def is_keras_3() -> bool:
     import tensorflow as tf
 
@@ -46,10 +57,5 @@ def require_estimator(what: str = "this script") -> Any:
     import tensorflow as tf
 
     if tf_version()[:2] > LAST_WITH_ESTIMATOR:
-        raise EstimatorMissing(
-            "{} needs tf.estimator, which TensorFlow {} does not have: {} is the last version with it, choose such an "
-            "environment (pythonEnv), or train with the Keras runner, akdl.keras".format(
-                what, tf.__version__, ".".join(map(str, LAST_WITH_ESTIMATOR))
-            )
-        )
+        raise EstimatorMissing(NO_ESTIMATOR.format(what, tf.__version__, sys.executable))
     return tf.estimator

@@ -10,7 +10,21 @@ import sys
 import time
 
 HERE = pathlib.Path(__file__).parent
-ALL = ["codec", "ingest", "startup", "output", "feed", "arrow", "training", "predict", "files", "serving", "sinks", "memory"]
+ALL = [
+    "codec",
+    "ingest",
+    "startup",
+    "output",
+    "feed",
+    "arrow",
+    "training",
+    "predict",
+    "files",
+    "serving",
+    "rest",
+    "sinks",
+    "memory",
+]
 STREAM_S = 60
 
 

@@ -16,6 +16,7 @@ from report import Figure, parser
 SCRIPTS = pathlib.Path(__file__).parent / "scripts"
 # The start-up, which is subtracted, varies by some tenths of a second: in shorter times it would decide the ratio.
 FLOOR_S = 2.0
+TICK_S = 0.01  # the unit of processor times; a short job may use less beyond its start-up
 ROUNDS_AGAIN = 2  # at most, to replace rounds with a shorter time
 
 
@@ -158,8 +159,8 @@ class Net:
 
     @property
     def processors_per_million(self) -> list[float]:
-        """Processor seconds of all processes per million rows, of each round."""
-        return [1e6 * all_processes(used) / self.rows for used in self.processors]
+        """Processor seconds of all processes per million rows, of each round; at least a tick of the system's clock."""
+        return [1e6 * max(all_processes(used), TICK_S) / self.rows for used in self.processors]
 
 
 @dataclass(frozen=True)

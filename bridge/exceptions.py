@@ -10,6 +10,9 @@ BridgeError
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from akdl.masking import masked
 
 
@@ -44,3 +47,12 @@ class TaskError(BridgeError):
 
 class JobError(BridgeError):
     """A job that Flink refused, or that failed outside of akdl; the message is the innermost cause."""
+
+
+@contextmanager
+def refused_at(where: str, *errors: type[Exception]) -> Iterator[None]:
+    """Raise errors of a block as a ConfigurationError whose text begins with `where`."""
+    try:
+        yield
+    except errors as error:
+        raise ConfigurationError(f"{where}: {error}") from None

@@ -84,7 +84,7 @@ class GroupSettings:
     chunk_rows: int = 8000
     chunk_wait_s: float = 0.01
     start_timeout_s: float = 300.0  # until all processes of the group have connected
-    stall_timeout_s: float = 600.0  # without progress of the group; 0 for no limit
+    stall_timeout_s: float = 1800.0  # without progress of the group; 0 for no limit
     stop_timeout_s: float = 10.0
     queue_bytes: int = 16 << 20  # a dozen chunks hide the latency of a call, and are small compared with other memory
     log_lines: int = 100

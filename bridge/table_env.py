@@ -15,6 +15,7 @@ from bridge.interrupts import interrupts_later
 if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment
 
+SAVEPOINT_PATHS = ("execution.state-recovery.path", "execution.savepoint.path")  # Flink takes the earlier name too
 _planning = threading.RLock()
 _counts: weakref.WeakKeyDictionary[Any, Counter[str]] = weakref.WeakKeyDictionary()
 
@@ -29,6 +30,12 @@ def planning() -> Iterator[None]:
 def has_checkpoints(table_env: StreamTableEnvironment) -> bool:
     enabled = table_env._j_tenv.execEnv().getCheckpointConfig().isCheckpointingEnabled()
     return bool(enabled or table_env.get_config().get("execution.checkpointing.interval", "") != "")
+
+
+def starts_from_savepoint(table_env: StreamTableEnvironment) -> bool:
+    """Look for a savepoint in the settings of the program and of `flink run`."""
+    settings = table_env._j_tenv.execEnv().getConfiguration().toMap()
+    return any(settings.get(name) or table_env.get_config().get(name, "") for name in SAVEPOINT_PATHS)
 
 
 def is_streaming(table_env: StreamTableEnvironment) -> bool:

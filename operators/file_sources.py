@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from akdl.storage.files import is_remote, local_path
 from bridge.schema import Schema, split_watermark
+from operators.base.operator import OfFormat
 from operators.base.source_operator import SourceOperator
 from operators.batch_operator import BatchOperator
 from operators.params.accessors import FilesParams, FilesStreamParams, TypedFilesParams, TypedFilesStreamParams
@@ -16,12 +17,9 @@ if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment, Table
 
 
-class _Files(WithParams, SourceOperator):
-    _format: ClassVar[str | None] = None
-
+class _Files(OfFormat, WithParams, SourceOperator):
     def _make(self, table_env: StreamTableEnvironment) -> Table:
         from bridge.files.description import describe
-        from bridge.files.reading import SourceFiles
         from bridge.flink.file_rows import table_of_files
 
         values = self._values_of_all()
@@ -32,14 +30,10 @@ class _Files(WithParams, SourceOperator):
         addresses = [each if is_remote(each) else local_path(each) for each in values["filePath"]]
         format_, selected, filter_ = self._format or values["format"], values["selectedCols"], values["filter"]
         files = describe(type(self).__name__, addresses, format_, selected, filter_, schema, scan_s is not None)
-        table = table_of_files(table_env, files, addresses, scan_s, watermark)
-        if isinstance(self, BatchOperator) and files.format != "json":  # its files have no groups of rows
-            self._files = SourceFiles(files, addresses)
-        self._fix()
-        return table
+        return table_of_files(table_env, files, addresses, scan_s, watermark, isinstance(self, BatchOperator))
 
 
-class ParquetSourceBatchOp(TypedFilesParams, _Files, BatchOperator):
+class ParquetSourceBatchOp(TypedFilesParams, _Files, BatchOperator, format="parquet"):
     """Parquet files: a file, a folder with its subfolders, a pattern, or a list of them.
 
     Columns and types come from the first file, and other files have to have the same. Names of subfolders such as
@@ -54,10 +48,8 @@ class ParquetSourceBatchOp(TypedFilesParams, _Files, BatchOperator):
         RowError: A file cannot be read, or a cell does not fit its type; raised by the call that runs the job.
     """
 
-    _format = "parquet"
 
-
-class ParquetSourceStreamOp(TypedFilesStreamParams, _Files, StreamOperator):
+class ParquetSourceStreamOp(TypedFilesStreamParams, _Files, StreamOperator, format="parquet"):
     """Parquet files as a stream, see `ParquetSourceBatchOp`; with `scanInterval`, files that appear later follow.
 
     A file has to be complete when it appears: write it under a name that begins with `.` or `_`, and rename it.
@@ -66,42 +58,32 @@ class ParquetSourceStreamOp(TypedFilesStreamParams, _Files, StreamOperator):
         trips = ParquetSourceStreamOp(filePath="trips", scanInterval=10.0)
     """
 
-    _format = "parquet"
 
-
-class FeatherSourceBatchOp(TypedFilesParams, _Files, BatchOperator):
+class FeatherSourceBatchOp(TypedFilesParams, _Files, BatchOperator, format="feather"):
     """Arrow IPC files (Feather) and streams, see `ParquetSourceBatchOp`.
 
     Example:
         trips = FeatherSourceBatchOp(filePath="trips.feather")
     """
 
-    _format = "feather"
 
-
-class FeatherSourceStreamOp(TypedFilesStreamParams, _Files, StreamOperator):
+class FeatherSourceStreamOp(TypedFilesStreamParams, _Files, StreamOperator, format="feather"):
     """Arrow IPC files and streams as a stream, see `ParquetSourceStreamOp`."""
 
-    _format = "feather"
 
-
-class OrcSourceBatchOp(TypedFilesParams, _Files, BatchOperator):
+class OrcSourceBatchOp(TypedFilesParams, _Files, BatchOperator, format="orc"):
     """ORC files, see `ParquetSourceBatchOp`.
 
     Example:
         trips = OrcSourceBatchOp(filePath="trips.orc")
     """
 
-    _format = "orc"
 
-
-class OrcSourceStreamOp(TypedFilesStreamParams, _Files, StreamOperator):
+class OrcSourceStreamOp(TypedFilesStreamParams, _Files, StreamOperator, format="orc"):
     """ORC files as a stream, see `ParquetSourceStreamOp`."""
 
-    _format = "orc"
 
-
-class JsonSourceBatchOp(TypedFilesParams, _Files, BatchOperator):
+class JsonSourceBatchOp(TypedFilesParams, _Files, BatchOperator, format="json"):
     """JSON files with one object per line, in UTF-8, also as .gz, .bz2 and .zst; see `ParquetSourceBatchOp`.
 
     Without `schemaStr`, columns and types come from the first MB of the first file, and no file may have other fields. With
@@ -111,13 +93,9 @@ class JsonSourceBatchOp(TypedFilesParams, _Files, BatchOperator):
         trips = JsonSourceBatchOp(filePath="trips.jsonl", schemaStr="id BIGINT, fare DECIMAL(8, 2)")
     """
 
-    _format = "json"
 
-
-class JsonSourceStreamOp(TypedFilesStreamParams, _Files, StreamOperator):
+class JsonSourceStreamOp(TypedFilesStreamParams, _Files, StreamOperator, format="json"):
     """JSON files as a stream, see `JsonSourceBatchOp` and `ParquetSourceStreamOp`."""
-
-    _format = "json"
 
 
 class FileSourceBatchOp(FilesParams, _Files, BatchOperator):

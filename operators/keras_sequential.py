@@ -8,13 +8,13 @@ import os
 import zipfile
 from typing import Any
 
-from akdl.models.tf.keras_sequential.layer_text import OPTIMIZERS, LayerTextError, parse_call
+from akdl.models.tf.keras_sequential.layer_text import LAYERS, OPTIMIZERS, LayerTextError, parse_call
 from akdl.storage.archive import damage_is_named
 from akdl.storage.files import FileError
 from akdl.storage.limits import TEXT
 from akdl.storage.patterns import refuse_pattern
 from akdl.wire.column_type import FLOATS, INTEGERS, Kind
-from bridge.exceptions import ConfigurationError
+from bridge.exceptions import ConfigurationError, refused_at
 from bridge.schema import quoted
 from operators.base.job import schema_of
 from operators.base.operator import Operator
@@ -51,11 +51,8 @@ class _KerasTrainBatchOp(KerasTrainParams, ScriptOp, BatchOperator):
         self._check_known("tensorCol and labelCol", values["selectedCols"], op.getColNames())
         selection = op.select(values["selectedCols"])
         self._check_types(selection)
-        inputs: tuple[Any, ...] = (selection,)
-        if self._with_labels:
-            label = quoted(values["selectedCols"][1])
-            inputs = (selection, selection.select(f"DISTINCT {label}"))
-        self._link(inputs, prepare_for_batch)
+        labels = [selection.select(f"DISTINCT {quoted(values['selectedCols'][1])}")] if self._with_labels else []
+        self._link((selection, *labels), prepare_for_batch)
         return self
 
     def _check_types(self, selection: BatchOperator) -> None:
@@ -75,22 +72,17 @@ class _KerasTrainBatchOp(KerasTrainParams, ScriptOp, BatchOperator):
     def _values_of_all(self) -> dict[str, Any]:
         own = super()._values_of_all()
         name, evaluates = type(self).__name__, own["validationSplit"] > 0
-        for parameter, module in (("layers", {}), ("optimizer", {"module": OPTIMIZERS})):
-            texts = own[parameter] if parameter == "layers" else [own[parameter]]
-            try:
+        for parameter, texts, module in (("layers", own["layers"], LAYERS), ("optimizer", [own["optimizer"]], OPTIMIZERS)):
+            with refused_at(f"{name}: {parameter}", LayerTextError):
                 for text in texts:
-                    parse_call(text, **module)
-            except LayerTextError as error:
-                raise ConfigurationError(f"{name}: {parameter}: {error}") from None
+                    parse_call(text, module)
         if own["saveBestOnly"] and not evaluates:
             raise ConfigurationError(f"{name}: saveBestOnly needs rows for evaluation: set validationSplit")
         if evaluates and own["numWorkers"] not in (None, 1):
             raise ConfigurationError(f"{name}: validationSplit needs numWorkers=1, got {own['numWorkers']}")
         if own["checkpointFilePath"] is not None:
-            try:
+            with refused_at(f"{name}: parameter 'checkpointFilePath'", FileError):
                 refuse_pattern(own["checkpointFilePath"])
-            except FileError as error:
-                raise ConfigurationError(f"{name}: parameter 'checkpointFilePath': {error}") from None
         params = {param.name: own[param.name] for param in catalog.KERAS_TRAIN if param not in catalog.TRAIN}
         columns = [own["tensorCol"], own["labelCol"]]
         return {
@@ -147,15 +139,13 @@ class KerasPrediction(Operator[Any]):
 def prediction_values(name: str, own: dict[str, Any], model: str) -> dict[str, Any]:
     """Convert values of a KerasSequential predict operator to values of a general one, by the description in the model."""
     facts = None
-    try:
+    with refused_at(f"{name}: the model is damaged", OSError, ValueError, KeyError, TypeError):
         with damage_is_named(), zipfile.ZipFile(model) as file:
             for entry in [entry for entry in file.namelist() if entry.endswith(FACTS)][:1]:
                 with file.open(entry) as content:
                     facts = json.loads(TEXT.read(content))
         if facts is not None and [type(facts[key]) for key in ("prediction", "tensorCol")] != [str, str]:
             raise ValueError("its description has unexpected types")
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigurationError(f"{name}: the model is damaged: {error}") from None
     if facts is None:
         raise ConfigurationError(
             f"{name}: the model was not trained by a KerasSequential operator: use TFTableModelPredictBatchOp"

@@ -6,15 +6,24 @@ import json
 import os
 import shutil
 import zipfile
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any, overload
+
+import numpy as np
+import pandas as pd
 
 from akdl.folders import owned_folder
+from akdl.near_names import listed
+from akdl.serving.prediction_errors import BadRow, RowsError, ServingError
+from akdl.serving.row_predictor import Predictor, RowPredictor, cells_of, columns_of_rows
 from akdl.storage.archive import Counted, Counter, Limits, damage_is_named
-from akdl.storage.files import FileError, fetch
+from akdl.storage.files import FileError, fetch, sha256_of
 from akdl.storage.limits import TEXT
 from akdl.storage.model_archive import ModelError
-from bridge.exceptions import ConfigurationError
+from akdl.wire.cells import Array
+from akdl.wire.column_type import parse_type
+from akdl.wire.columns import Values
+from bridge.exceptions import ConfigurationError, refused_at
 from bridge.schema import Column, Schema, schema_text
 from operators.alink.ak_file import is_ak_file
 from operators.alink.missing_names import WithHints
@@ -23,15 +32,10 @@ from operators.params.accessors import PredictStreamParams
 from operators.params.saved import KNOWN, saved_params
 from operators.prepare.model_file import packed_model, packed_rows
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    from akdl.serving.row_predictor import RowPredictor
-
 DESCRIPTION = "pipeline.json"  # entry of a saved pipeline that lists its stages
 
 
-class LocalPredictor(WithHints):
+class LocalPredictor(WithHints, Predictor):
     """Predicts rows one by one or in batches, with a saved pipeline model. This program needs TensorFlow.
 
     The methods are thread-safe.
@@ -56,7 +60,8 @@ class LocalPredictor(WithHints):
         self._folder = self._owned.path
         self._models: list[RowPredictor] = []
         try:
-            columns: Sequence[Column] = Schema.parse(inputSchemaStr).columns
+            self._inputs = Schema.parse(inputSchemaStr)
+            columns: Sequence[Column] = self._inputs.columns
             for stage in read_pipeline(path, self._folder, trusted):
                 model, columns = _load(stage, columns)
                 self._models.append(model)
@@ -77,20 +82,55 @@ class LocalPredictor(WithHints):
         """Return names and types of the output columns, in the format of `getSchemaStr` of operators."""
         return schema_text(self.getOutputColNames(), self.getOutputColTypes())
 
-    def map(self, row: Sequence[Any]) -> tuple[Any, ...]:
-        """Predict one row, with values in the order of the input columns; RowsError if it cannot be predicted."""
-        return self.map_batch([row])[0]
+    @overload
+    def map_batch(self, rows: pd.DataFrame) -> pd.DataFrame: ...
 
-    def predict(self, values: Sequence[Any] | np.ndarray[Any, Any]) -> list[Any]:
-        """Predict one row, a sequence or a one-dimensional array, and return a list."""
-        return list(self.map(values.tolist() if hasattr(values, "tolist") else values))
+    @overload
+    def map_batch(self, rows: Mapping[str, Values]) -> dict[str, Values]: ...
 
-    def map_batch(self, rows: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
-        """Predict many rows, faster than one by one."""
-        result: list[Any] = list(rows)
+    @overload
+    def map_batch(self, rows: Sequence[Sequence[object]]) -> list[tuple[Any, ...]]: ...
+
+    def map_batch(self, rows: Array) -> Array:
+        """Predict many rows, faster than one by one.
+
+        Args:
+            rows: A list of rows, a dict of arrays or lists by column, or a pandas DataFrame; the results have the same form.
+                Columns of a dict or DataFrame that `inputSchemaStr` lacks are left out.
+
+        Raises:
+            RowsError: Some rows cannot be predicted.
+        """
+        names, is_frame, is_dict = self._inputs.names, isinstance(rows, pd.DataFrame), isinstance(rows, Mapping)
+        if (is_frame or is_dict) and (missing := [name for name in names if name not in rows]):
+            raise ServingError(f"expected the columns {listed(names)}; the data lacks {listed(missing)}")
+        if is_frame:
+            given: dict[str, Values] = {name: _with_nulls(rows[name]) for name in names}
+        else:
+            given = {name: rows[name] for name in names} if is_dict else columns_of_rows(names, rows)
+        results, bad = self._map_columns(given, len(given[names[0]]))
+        if bad:
+            raise RowsError(bad)
+        if is_dict:
+            return {name: cells if cells is given.get(name) else _array(cells) for name, cells in results.items()}
+        if is_frame:
+            columns = {name: list(cells) if getattr(cells, "ndim", 1) > 1 else cells for name, cells in results.items()}
+            kept = {name: rows[name] for name, cells in results.items() if cells is given.get(name)}
+            return pd.DataFrame({**columns, **kept}, index=rows.index)
+        return list(zip(*map(cells_of, results.values())))
+
+    def _map_columns(self, columns: Mapping[str, Values], rows: int) -> tuple[dict[str, Values], list[BadRow]]:
+        """Predict rows given by column; return the result columns, and the bad rows with their errors."""
+        results: dict[str, Values] = dict(columns)
+        errors: dict[int, str] = {}
+        counts = {name: len(cells) for name, cells in columns.items()}
+        if set(counts.values()) != {rows}:
+            raise ServingError(f"expected columns with {rows} rows, got {counts}")
         for model in self._models:
-            result = model.map_batch(result)
-        return result
+            results, bad = model.map_columns_collecting(results, rows)
+            for row, message in bad:
+                errors.setdefault(row, message)
+        return results, sorted(errors.items())
 
     def open(self) -> None:
         """Do nothing: a predictor is open from the start."""
@@ -101,24 +141,25 @@ class LocalPredictor(WithHints):
             model.close()
         self._owned.remove()
 
-    def __enter__(self) -> LocalPredictor:
-        return self
 
-    def __exit__(self, *error: object) -> None:
-        self.close()
+def _with_nulls(column: pd.Series[Any]) -> Values:
+    missing = column.isna()
+    return [None if gone else cell for cell, gone in zip(column, missing)] if missing.any() else column.to_numpy()
+
+
+def _array(column: Values) -> Array:
+    return column if isinstance(column, np.ndarray) else np.fromiter(column, object, len(column))
 
 
 def read_pipeline(address: str, folder: str, trusted: bool) -> list[dict[str, Any]]:
     """Read the stages of a saved pipeline: type, params, and `model`, a file that is unpacked to `folder`."""
     fetched = os.path.join(folder, "fetched")
     os.makedirs(fetched, exist_ok=True)
-    try:
+    with refused_at("the saved pipeline model cannot be read", FileError):
         path = fetch(address, fetched)
-    except FileError as error:
-        raise ConfigurationError(f"the saved pipeline model cannot be read: {error}") from None
     if is_ak_file(path):
         return [_of_alink(path, stage, trusted) for stage in read_alink_pipeline(path, KNOWN)]
-    try:
+    with refused_at(f"{path} is not a saved pipeline model", OSError, AttributeError, KeyError, TypeError, ValueError):
         with damage_is_named(), zipfile.ZipFile(path) as file:
             with file.open(DESCRIPTION) as described:
                 description = json.loads(TEXT.read(described))
@@ -134,14 +175,12 @@ def read_pipeline(address: str, folder: str, trusted: bool) -> list[dict[str, An
                     shutil.copyfileobj(Counted(source, counter), copy)
                 stage["model"] = target
         return stages
-    except (OSError, AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ConfigurationError(f"{path} is not a saved pipeline model: {error}") from None
 
 
 def _of_alink(path: str, stage: AlinkStage, trusted: bool) -> dict[str, Any]:
     params = saved_params(f"{path}, stage {stage.kind}", stage.params, trusted)
     model_path, model_file = params.pop("modelPath", None), params.pop("modelFilePath", None)
-    try:
+    with refused_at(path, FileError, ModelError):
         if stage.kind == SAVED_MODEL:
             if model_path is None:
                 raise ConfigurationError(f"{path}: the stage {stage.kind} has no modelPath")
@@ -153,14 +192,10 @@ def _of_alink(path: str, stage: AlinkStage, trusted: bool) -> dict[str, Any]:
             )
         else:
             model = packed_rows(stage.model)
-    except (FileError, ModelError) as error:
-        raise ConfigurationError(f"{path}: {error}") from None
     return {"type": stage.kind, "params": params, "model": model}
 
 
 def _load(stage: dict[str, Any], columns: Sequence[Column]) -> tuple[RowPredictor, Sequence[Column]]:
-    from akdl.serving.row_predictor import RowPredictor
-
     params, outputs = PredictStreamParams(**stage["params"])._values_of_all(), Schema.parse(stage["params"]["outputSchemaStr"])
     model = RowPredictor(
         stage["model"],
@@ -177,6 +212,12 @@ def _load(stage: dict[str, Any], columns: Sequence[Column]) -> tuple[RowPredicto
         intra_op_parallelism=params["intraOpParallelism"],
         cells_hold_batches=params["cellsHoldBatches"],
         defaults=json.loads(params["defaults"]),
+        model_col=params["modelCol"],
+        model_version=f"akdl_model_{sha256_of(stage['model'])[:32]}" if params["modelCol"] else "",
+        model_key_col=params["modelKeyCol"],
+        default_model=params["defaultModel"],
+        model_cache_bytes=params["modelCacheBytes"],
     )
-    by_name = {column.name: column for column in (*columns, *outputs)}
+    texts = [] if params["modelCol"] is None else [Column(params["modelCol"], parse_type("STRING"))]
+    by_name = {column.name: column for column in (*columns, *outputs, *texts)}
     return model, [by_name[name] for name in model.output_columns]

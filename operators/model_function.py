@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from akdl.storage.files import FileError, is_remote, local_path
-from bridge.exceptions import ConfigurationError
+from bridge.exceptions import ConfigurationError, refused_at
 from bridge.schema import Schema, quoted
 from operators.predict_batch import PredictOp, TFSavedModelPredictBatchOp
 from operators.predict_function import PredictBatchOp
@@ -49,13 +49,13 @@ def model_function(
 
     if params.keys() & {"selectedCols", "reservedCols"}:
         raise ConfigurationError(f"{_NAME}: expected no selectedCols or reservedCols: inputSchemaStr has the arguments")
+    if unknown := params.keys() & {"modelCol", "candidatePath", "resumeDir", "idCol", "inferProcesses"}:
+        raise ConfigurationError(f"{_NAME}: {min(unknown)!r} is a parameter of operators alone")
     is_function = callable(model) or re.search(r"\.py:\w+$", model)
     make: Callable[..., PredictOp] = PredictBatchOp if is_function else TFSavedModelPredictBatchOp
     op = make(**{"predictFn" if is_function else "modelPath": model}, outputSchemaStr=outputSchemaStr, **params)
-    try:
+    with refused_at(_NAME, FileError):
         path = "" if is_function else str(model) if is_remote(str(model)) else local_path(str(model))
-    except FileError as error:
-        raise ConfigurationError(f"{_NAME}: {error}") from None
     inputs, outputs = Schema.parse(inputSchemaStr), Schema.parse(outputSchemaStr)
     process = replace(op._process(inputs, outputs, elsewhere=False), operator=_NAME)
     if any(file.shipped for file in process.user_files):

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar, Union, cast
 from akdl.storage.files import FileError
 from akdl.storage.model_archive import ModelError
 from akdl.storage.whole_file import WholeFile
-from bridge.exceptions import ConfigurationError
+from bridge.exceptions import ConfigurationError, refused_at
 from bridge.folders.program_folder import named_by_content, program_folder
 from operators.batch_operator import BatchOperator
 from operators.local_predictor import DESCRIPTION, LocalPredictor, read_pipeline
@@ -119,10 +119,8 @@ class TFSavedModelPredictor(SavedModelPredictStreamParams, _Predictor):
         return cast("_Op", data.link(_operator_of(kind, self)))
 
     def _model_file(self) -> str:
-        try:
-            return packed_model(self._values_of_all()["modelPath"])
-        except (FileError, ModelError) as error:
-            raise ConfigurationError(f"TFSavedModelPredictor: modelPath: {error}") from None
+        with refused_at("TFSavedModelPredictor: modelPath", FileError, ModelError):
+            return packed_model(self._values_of_all()["modelPath"], self._values_of_all()["modelKeyCol"] is not None)
 
 
 def _operator_of(kind: Any, stage: WithParams) -> Any:
@@ -277,7 +275,9 @@ class PipelineModel(_Stages[_Predictor]):
             )
         if not overwrite and os.path.exists(path):
             raise ConfigurationError(f"PipelineModel.save: {path} exists already, and overwrite is False")
-        stages = [{"type": type(stage).__name__, "params": _portable(stage)} for stage in self._stages]
+        # Parameters that are valid on other machines: no paths of models or environments.
+        portable = [{name: value for name, value in each._values_of_all().items() if name in HARMLESS} for each in self._stages]
+        stages = [{"type": type(stage).__name__, "params": params} for stage, params in zip(self._stages, portable)]
         with WholeFile(path) as whole, zipfile.ZipFile(whole, "w") as file:
             for number, stage in enumerate(self._stages):
                 file.write(stage._model_file(), f"model_{number}.zip")
@@ -315,8 +315,3 @@ class PipelineModel(_Stages[_Predictor]):
             path = os.path.join(folder, "pipeline")
             self.save(path)
             return LocalPredictor(path, inputSchemaStr)
-
-
-def _portable(stage: _Predictor) -> dict[str, Any]:
-    """Parameters of a predictor that are valid on other machines: no paths of models or environments."""
-    return {name: value for name, value in stage._values_of_all().items() if name in HARMLESS}

@@ -2,41 +2,45 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from google.protobuf import json_format
 
 from akdl.masking import shown
-from akdl.serving.row_predictor import in_both, result_columns
+from akdl.serving.prediction_errors import ServingError
+from akdl.serving.row_predictor import check_paired, check_reserved, result_columns
+from akdl.serving.shadowed_model import PREFIX
 from akdl.storage.files import FileError, is_remote, local_path
 from akdl.storage.model_archive import ModelError
 from akdl.wire import Serving
-from akdl.wire.column_type import Kind
+from akdl.wire.column_type import INTEGERS, Kind
 from bridge.errors.flink_errors import readable
-from bridge.exceptions import ConfigurationError, SchemaError
+from bridge.exceptions import ConfigurationError, SchemaError, refused_at
 from bridge.folders.shipped import runs_elsewhere
 from bridge.interrupts import elsewhere
-from bridge.schema import Schema, table_columns
+from bridge.schema import Column, Schema, quoted, table_columns
 from bridge.serving.model_process import ModelSettings
 from bridge.settings import UserFile
-from bridge.table_env import planning
+from bridge.table_env import is_streaming, planning
 from operators.alink.ak_file import is_ak_file, read_rows, read_schema
 from operators.base.job import environment_of, parallelism_of, schema_of
 from operators.base.operator import Operator
 from operators.batch_operator import BatchOperator
+from operators.flink.slots import check_scheduler
 from operators.params.accessors import PredictParams, SavedModelPredictParams
 from operators.params.checks import read_time
 from operators.params.param import WithParams
 from operators.prepare.fetched_file import fetched
-from operators.prepare.model_file import packed_model, packed_rows, placed_model
+from operators.prepare.model_file import content_of, packed_model, packed_rows, placed_model
 from operators.prepare.plan import MODEL_SCHEMA
 from operators.prepare.python_env import find_python
 from operators.prepare.requirements import Wanted
@@ -44,6 +48,7 @@ from operators.progress.state import Shown
 
 if TYPE_CHECKING:
     from bridge.serving.prediction import PredictionSettings
+    from bridge.serving.resumption import Resumption
 
 _ENV_VARIABLE = "TF231_PYTHON_ENV_PATH"
 
@@ -52,14 +57,16 @@ class PredictOp(WithParams, Operator[Any]):
     """Base of the operators that predict rows, in batch and stream."""
 
     def _predict_with_saved_model(self, data: Operator[Any], models: Operator[Any] | None = None) -> None:
-        name, address, is_elsewhere = type(self).__name__, self._values_of_all()["modelPath"], _is_remote(data)
-        try:
-            path = None if is_remote(address) else local_path(address)
-            if path is None or (is_elsewhere and os.path.exists(path)):
-                path = packed_model(address)
-        except (FileError, ModelError) as error:
-            raise ConfigurationError(f"{name}: modelPath: {error}") from None
-        if not is_elsewhere and not os.path.exists(path):
+        name, values, is_elsewhere = type(self).__name__, self._values_of_all(), _is_remote(data)
+        address, has_keys = values["modelPath"], values["modelKeyCol"] is not None
+        if has_keys and models is not None:
+            raise ConfigurationError(f"{name}: modelKeyCol chooses among the models of modelPath: expected no stream of models")
+        with refused_at(f"{name}: modelPath", FileError, ModelError):
+            path = address if is_remote(address) else local_path(address)
+            # Hosts read the models that they need at an address of many.
+            if (is_remote(address) and not has_keys) or (is_elsewhere and os.path.exists(path)):
+                path = packed_model(address, has_keys)
+        if not is_elsewhere and not is_remote(path) and not os.path.exists(path):
             raise ConfigurationError(f"{name}: modelPath: there is no {path}")
         self._predict(data, path, models)
 
@@ -75,8 +82,13 @@ class PredictOp(WithParams, Operator[Any]):
         self._models = frozenset({group})
         needs = [need for each in (data, models) if each is not None for need in each._groups.values()]
         try:
-            self._table = predict_table(table_env, table, settings, data._readable_files())
+            known, files = None, data._readable_files()
+            if settings.resumption is not None:
+                known, table = settings.resumption.split(table_env, table, settings.columns, group)
+            self._table = predict_table(table_env, table, settings, files if known is None else None)
+            self._table = self._table if known is None else known.union_all(self._table)
             if models is not None:
+                check_scheduler(table_env.get_config(), type(self).__name__)
                 slots = max([parallelism_of(table_env), *(need.slots for need in needs)])
                 self._table = deliver_models(table_env, self._table, models.getOutputTable(), settings, slots)
         except Exception as error:
@@ -92,9 +104,12 @@ class PredictOp(WithParams, Operator[Any]):
         name, values, columns = type(self).__name__, self._values_of_all(), data.getColNames()
         self._check_known("selectedCols", values["selectedCols"], columns)
         self._check_known("reservedCols", values["reservedCols"], columns)
+        keys = [] if values.get("modelKeyCol") is None else [values["modelKeyCol"]]
+        self._check_known("modelKeyCol", keys, columns)
         selected = columns if values["selectedCols"] is None else values["selectedCols"]
+        selected = [each for each in selected if each not in keys]
         reserved = columns if values["reservedCols"] is None else values["reservedCols"]
-        selection = data if selected == columns else data.select(selected)
+        selection = data if selected == columns else data.select([*selected, *keys])
         try:
             input_schema = schema_of(name, selection.getOutputTable())
         except SchemaError as error:
@@ -105,12 +120,24 @@ class PredictOp(WithParams, Operator[Any]):
                 raise ConfigurationError(
                     f"{name}: outputSchemaStr: column {column.name!r} is TIMESTAMP_LTZ: use TIMESTAMP or BIGINT"
                 )
+        self._check_key("modelKeyCol", [column for column in input_schema if column.name in keys])
         self._check_known("defaults", list(json.loads(values["defaults"])), selected)
-        self._paired("inputSignatureDefs", values.get("inputSignatureDefs"), "selectedCols", selected)
-        self._paired("outputSignatureDefs", values.get("outputSignatureDefs"), "outputSchemaStr", output_schema.names)
-        doubled = in_both(values["reservedCols"], output_schema.names)
-        if doubled:
-            raise ConfigurationError(f"{name}: {doubled}")
+        with refused_at(name, ServingError):
+            check_paired("inputSignatureDefs", values.get("inputSignatureDefs"), selected, "selectedCols")
+            check_paired("outputSignatureDefs", values.get("outputSignatureDefs"), output_schema.names, "outputSchemaStr")
+        if values.get("candidatePath") is not None:
+            shadow = tuple(replace(column, name=f"{PREFIX}{column.name}") for column in output_schema)
+            taken = {column.name for column in shadow} & {*columns, *output_schema.names}
+            if taken or keys or has_models or values.get("modelStreamFilePath") is not None:
+                wrong = f"the column {min(taken)!r} exists: rename it" if taken else "expected no other models next to it"
+                raise ConfigurationError(f"{name}: candidatePath: {wrong}")
+            output_schema = Schema((*output_schema, *shadow))
+        if values.get("modelCol") is not None:
+            if values["modelCol"] in {*columns, *output_schema.names}:
+                raise ConfigurationError(f"{name}: modelCol {values['modelCol']!r} is also another column: rename it")
+            output_schema = Schema((*output_schema, *Schema.parse(f"{quoted(values['modelCol'])} STRING")))
+        with refused_at(name, ServingError):
+            check_reserved(values["reservedCols"], output_schema.names)
         placed = result_columns(columns, reserved, output_schema.names)
         result, error_column = tuple((column, place is None) for column, place in placed), values["errorCol"]
         if error_column in [column for column, _ in result]:
@@ -120,11 +147,38 @@ class PredictOp(WithParams, Operator[Any]):
         if "chunkWait" in values:
             gathering = Gathering(rows=values["chunkRows"], wait_s=values["chunkWait"])
         source = placed_model(model) if _is_remote(data) else None
-        return PredictionSettings(process, model, input_schema, output_schema, result, error_column, gathering, source)
+        settings = PredictionSettings(process, model, input_schema, output_schema, result, error_column, gathering, source)
+        return settings if values.get("resumeDir") is None else replace(settings, resumption=self._resumption(data, settings))
+
+    def _resumption(self, data: Operator[BatchOperator], settings: PredictionSettings) -> Resumption:
+        from bridge.serving.resumption import Resumption
+
+        name, folder, id_column = type(self).__name__, self._values_of_all()["resumeDir"], self._values_of_all()["idCol"]
+        if id_column is None or is_streaming(environment_of(data.getOutputTable())):
+            raise ConfigurationError(f"{name}: resumeDir needs idCol, a column whose values tell rows apart, and a batch job")
+        self._check_known("idCol", [id_column], data.getColNames())
+        (column,) = schema_of(name, data.select([id_column]).getOutputTable()).all_nullable
+        self._check_key("idCol", [column])
+        others = () if settings.error_column is None else Schema.parse(f"{quoted(settings.error_column)} STRING")
+        serving = {**json.loads(settings.process.serving), "batchSize": 0, "batchBytes": 0, "inferTimeoutS": 0}
+        sources = {file.path: hashlib.sha256(file.content).hexdigest() for file in settings.process.user_files}
+        model = json.dumps([serving, sources, content_of(settings.model)])
+        schema = Schema((column, *settings.output_schema, *others))
+        return Resumption(name, _on_hosts(name, "resumeDir", folder), schema, model)
+
+    def _check_key(self, parameter: str, columns: Sequence[Column]) -> None:
+        for column in columns:
+            if column.type.is_array or column.type.kind not in (*INTEGERS, Kind.STRING):
+                raise ConfigurationError(
+                    f"{type(self).__name__}: {parameter}: expected a column of integers or texts, got {column.name!r}, "
+                    f"{column.type.sql}"
+                )
 
     def _process(self, inputs: Schema, outputs: Schema, elsewhere: bool, restarts: bool = True) -> ModelSettings:
         name, values = type(self).__name__, self._values_of_all()
-        infer_timeout_s = values["stallTimeout"] if values["inferTimeout"] is None else values["inferTimeout"]
+        changes = not restarts or values.get("modelStreamFilePath") or values.get("candidatePath")
+        if values["inferProcesses"] > 1 and changes:
+            raise ConfigurationError(f"{name}: inferProcesses: another model takes over in one process only: leave it at 1")
         serving, files, own = self._served()
         serving.MergeFrom(
             Serving(
@@ -132,8 +186,9 @@ class PredictOp(WithParams, Operator[Any]):
                 output_columns=table_columns(outputs),
                 batch_size=values["inferBatchSize"],
                 batch_bytes=values["inferBatchBytes"],
-                infer_timeout_s=infer_timeout_s,
+                infer_timeout_s=values["stallTimeout"] if values["inferTimeout"] is None else values["inferTimeout"],
                 defaults=values["defaults"],
+                model_column=values.get("modelCol") or "",
             )
         )
         python = values["pythonEnv"] or own or os.environ.get(_ENV_VARIABLE, "")
@@ -145,11 +200,10 @@ class PredictOp(WithParams, Operator[Any]):
             python=find_python(name, python, elsewhere, no_tensorflow=bool(files)),
             env_vars=tuple(values["envVars"]),
             user_files=files,
-            intra_op_parallelism=values.get("intraOpParallelism"),
             start_timeout_s=values["startTimeout"],
             stall_timeout_s=values["stallTimeout"],
-            infer_timeout_s=infer_timeout_s,
             gpus=values["gpusPerModel"],
+            copies=values["inferProcesses"],
             restarts=restarts,
         )
 
@@ -163,18 +217,24 @@ class PredictOp(WithParams, Operator[Any]):
             output_keys=values["outputSignatureDefs"] or [],
             cells_hold_batches=values["cellsHoldBatches"],
             intra_op_parallelism=values["intraOpParallelism"] or 0,
+            candidate=_on_hosts(type(self).__name__, "candidatePath", values.get("candidatePath") or ""),
+            candidate_share=values.get("candidateShare") or 0,
+            candidate_rows=values.get("candidateRows") or 0,
+            candidate_agreement=values.get("candidateAgreement") or 0,
+            candidate_tolerance=values.get("candidateTolerance") or 0,
+            model_key=values.get("modelKeyCol") or "",
+            default_model=values.get("defaultModel") or "",
+            model_cache_bytes=values.get("modelCacheBytes") or 0,
             **_newer_models(type(self).__name__, values),
         )
         return serving, (), None
 
-    def _paired(self, parameter: str, keys: list[str] | None, other: str, names: list[str]) -> None:
-        if keys is not None and len(keys) != len(names):
-            raise ConfigurationError(
-                f"{type(self).__name__}: {parameter}: expected {len(names)} names for the columns of {other} "
-                f"({', '.join(names)}), got {len(keys)}"
-            )
-
     def _check_model_table(self, model: Any, what: str) -> None:
+        if self._values.get("modelKeyCol") is not None:
+            raise ConfigurationError(
+                f"{type(self).__name__}: modelKeyCol chooses among models in a folder, and {what} is one model: use a "
+                "TFSavedModel operator with modelPath"
+            )
         names = [name.lower() for name in model.getColNames()]
         if names != MODEL_SCHEMA.names:
             raise ConfigurationError(
@@ -232,10 +292,17 @@ class TFSavedModelPredictBatchOp(SavedModelPredictParams, PredictOp, BatchOperat
         return self
 
 
+def _on_hosts(operator: str, parameter: str, address: str) -> str:
+    with refused_at(f"{operator}: {parameter}", FileError):
+        return local_path(address) if address and not is_remote(address) else address
+
+
 def _newer_models(operator: str, values: dict[str, Any]) -> dict[str, Any]:
     folder = values.get("modelStreamFilePath")
     if folder is None:
         return {}
+    if values.get("modelKeyCol") is not None:
+        raise ConfigurationError(f"{operator}: expected modelKeyCol or modelStreamFilePath, got both")
     if "://" in folder and not folder.startswith("file://"):
         raise ConfigurationError(
             f"{operator}: modelStreamFilePath {shown(folder)!r}: expected a path that all hosts can read; other addresses "
@@ -257,27 +324,19 @@ def _is_remote(op: Operator[Any]) -> bool:
 def pack_model_table(model: BatchOperator) -> str:
     """Run the job of a model table, once, and pack its SavedModel in a file that can be shipped with jobs."""
     if model._packed is None:
-        try:
+        with refused_at(f"model table of {type(model).__name__}", ModelError):
             if BatchOperator._deferred:  # a sink may wait for this very model, which must not be trained twice
-                received = _ModelReceiver()
-                model._defer(received)
-                BatchOperator.execute()
-                BatchOperator._has_run = True
-                model._packed = packed_rows(received.rows, model._model_dir)
+                numbers, texts = (column.to_pylist() for column in model.collectToArrow().columns[:2])
+                model._packed = packed_rows(zip(numbers, texts), model._model_dir)
             else:
                 model._packed = model._run(lambda: packed_rows(_rows(model), model._model_dir))
-        except ModelError as error:
-            raise ConfigurationError(f"model table of {type(model).__name__}: {error}") from None
     return model._packed
 
 
 def packed_address(operator: str, address: str) -> str:
     """Pack the SavedModel at an operator's `modelFilePath`, or the model table in an .ak file, for shipping with jobs."""
-    try:
-        with fetched(operator, "modelFilePath", address) as path:
-            return packed_rows(_model_rows(path)) if is_ak_file(path) else packed_model(path)
-    except (FileError, ModelError) as error:
-        raise ConfigurationError(f"{operator}: modelFilePath: {error}") from None
+    with refused_at(f"{operator}: modelFilePath", FileError, ModelError), fetched(operator, "modelFilePath", address) as path:
+        return packed_rows(_model_rows(path)) if is_ak_file(path) else packed_model(path)
 
 
 def _model_rows(path: str) -> Iterator[tuple[int, str]]:
@@ -286,18 +345,6 @@ def _model_rows(path: str) -> Iterator[tuple[int, str]]:
         raise ModelError(f"{path}: expected a model table with the columns model_id, model_info, got {', '.join(names)}")
     for row in read_rows(path):
         yield row[0], row[1]
-
-
-class _ModelReceiver:
-    def __init__(self) -> None:
-        self.rows: list[tuple[int, str]] = []
-
-    def take(self, batch: pa.RecordBatch) -> None:
-        self.rows.extend(zip(batch.column(0).to_pylist(), batch.column(1).to_pylist()))
-
-    def finish(self) -> None: ...
-    def abandon(self) -> None:
-        self.rows.clear()
 
 
 def _rows(model: BatchOperator) -> Iterator[tuple[int, str]]:

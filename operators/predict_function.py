@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from akdl.wire import Serving
-from bridge.exceptions import ConfigurationError
+from bridge.exceptions import ConfigurationError, refused_at
 from bridge.settings import UserFile
 from operators.base.job import environment_of
 from operators.batch_operator import BatchOperator
@@ -27,10 +27,8 @@ class _FunctionOp(PredictOp):
         source = next(file.content for file in files if file.path == path)
         if isinstance(script, str):
             check_defines(name, script, source, function)
-        try:
+        with refused_at(f"{name}: predictFn", ConfigurationError):
             wanted = wanted_in(source)
-        except ConfigurationError as error:
-            raise ConfigurationError(f"{name}: predictFn: {error}") from None
         return Serving(function=f"{path}:{function}", user_params=values["userParams"]), files, wanted
 
 

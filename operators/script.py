@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from akdl.storage.checkpoint_folder import ask_to_stop
 from akdl.storage.files import FileError
 from bridge.errors.flink_errors import readable
-from bridge.exceptions import ConfigurationError
+from bridge.exceptions import ConfigurationError, refused_at
 from bridge.folders.shipped import runs_elsewhere
 from bridge.folders.temporary_places import IO_TMP_DIRS
 from operators.base.job import environment_of, parallelism_of, schema_of
@@ -21,7 +21,7 @@ from operators.base.operator import Operator
 from operators.batch_operator import BatchOperator
 from operators.errors.exit_warnings import note_linked
 from operators.flink.env import prepare_for_batch, prepare_for_stream, shows_process_output
-from operators.flink.slots import Need, check_slots
+from operators.flink.slots import Need, check_scheduler, check_slots
 from operators.params.accessors import ScriptParams, StreamParams, TrainParams
 from operators.params.catalog import CHECKPOINT_DIR, LOG_DIR, PROGRESS
 from operators.params.param import WithParams
@@ -58,10 +58,8 @@ class ScriptOp(WithParams, Operator[Any]):
             raise ConfigurationError(
                 f"{name}.stop(): the request is a file in the checkpoint folder: set checkpointDir before the job starts"
             )
-        try:
+        with refused_at(f"{name}.stop(): parameter 'checkpointDir'", FileError, OSError):
             ask_to_stop(address)
-        except (FileError, OSError) as error:
-            raise ConfigurationError(f"{name}.stop(): parameter 'checkpointDir': {error}") from None
 
     def _link(self, ops: tuple[Any, ...], prepare: Callable[[StreamTableEnvironment], None]) -> None:
         """Create this operator's table; `prepare` adjusts the environment to this kind of job."""
@@ -99,6 +97,7 @@ class ScriptOp(WithParams, Operator[Any]):
         if not elsewhere:
             settings = replace(settings, tmp_dirs=table_env.get_config().get(IO_TMP_DIRS, ""))
         need = Need.of_group(name, settings.num_workers, settings.num_ps)
+        check_scheduler(table_env.get_config(), name)
         check_slots(table_env.get_config(), [need], only_total=True)
         from bridge.flink.script_graph import run_script
 

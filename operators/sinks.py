@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable
 from contextlib import suppress
-from typing import IO, TYPE_CHECKING, Any, ClassVar
+from datetime import tzinfo
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -14,14 +15,14 @@ from akdl.masking import shown
 from akdl.storage.files import FileError, is_remote, local_path
 from akdl.storage.whole_file import WholeFile
 from akdl.wire.column_type import Kind
-from bridge.exceptions import ConfigurationError
+from bridge.exceptions import ConfigurationError, refused_at
 from bridge.folders.shipped import runs_elsewhere
 from bridge.schema import Schema, quoted
 from bridge.table_env import has_checkpoints, is_streaming, planning
 from bridge.workarounds.pyflink_defects import columns_of
 from operators.alink.ak_file import AkWriter
 from operators.base.job import environment_of, parallelism_of, schema_of, session_zone
-from operators.base.operator import Operator
+from operators.base.operator import OfFormat, Operator
 from operators.batch_operator import BatchOperator
 from operators.flink.joint_job import Uncollected
 from operators.params.accessors import AkSinkParams, CsvSinkParams, FilesSinkParams, TableSinkParams
@@ -64,14 +65,12 @@ class AkSinkBatchOp(AkSinkParams, _SinkOp, BatchOperator):
         zone = session_zone(values["timeZone"], environment_of(table))
         with open(os.devnull, "wb") as nowhere:
             AkWriter(nowhere, schema, zone).close()  # raises errors about types and names now, before the job
-        op._defer(_FileReceiver(path, lambda file: AkWriter(file, schema, zone)))
+        op._defer(_AkFile(path, schema, zone))
 
     def _target(self, values: dict[str, Any]) -> str:
         name, address = type(self).__name__, values["filePath"]
-        try:
+        with refused_at(f"{name}: filePath", FileError):
             path = None if is_remote(address) else local_path(address)
-        except FileError as error:
-            raise ConfigurationError(f"{name}: filePath: {error}") from None
         if path is None:
             raise ConfigurationError(
                 f"{name}: filePath {shown(address)!r}: only files on this host can be written: write to other addresses with "
@@ -82,9 +81,7 @@ class AkSinkBatchOp(AkSinkParams, _SinkOp, BatchOperator):
         return os.path.abspath(path)
 
 
-class _FilesSinkOp(_SinkOp):
-    _form: ClassVar[str]
-
+class _FilesSinkOp(OfFormat, _SinkOp):
     def _write(self, values: dict[str, Any], op: Any) -> None:
         from bridge.files.publishing import CHECKPOINT_ENDS_FILE, FileSink, abandon, check_target
         from bridge.flink.file_sink import write_files
@@ -103,12 +100,10 @@ class _FilesSinkOp(_SinkOp):
             most = parallelism_of(table_env)
             raise ConfigurationError(f"{name}: numFiles={subtasks} needs as many slots; the parallelism is {most}")
         is_single = not (address.endswith("/") or by or values["maxFileBytes"] or (subtasks or 1) > 1)
-        try:
+        with refused_at(f"{name}: filePath", FileError):
             address = address if is_remote(address) else local_path(address)
-        except FileError as error:
-            raise ConfigurationError(f"{name}: filePath: {error}") from None
         sink = FileSink(
-            name, address, self._form, secrets.token_hex(4), types, is_single, False, by, values["maxFileBytes"], *csv
+            name, address, str(self._format), secrets.token_hex(4), types, is_single, False, by, values["maxFileBytes"], *csv
         )  # fmt: skip
         check_target(sink, values["overwriteSink"])
         if is_single and is_streaming(table_env) and has_checkpoints(table_env):
@@ -134,9 +129,7 @@ class _FilesSinkOp(_SinkOp):
         return op, pa.schema(zoned), ()
 
 
-class _CsvSinkOp(_FilesSinkOp):
-    _form = "csv"
-
+class _CsvSinkOp(_FilesSinkOp, format="csv"):
     def _rows(self, values: dict[str, Any], op: Any) -> tuple[Any, pa.Schema, tuple[Any, ...]]:
         from bridge.files.texts import CsvSeparators
         from bridge.flink.arrow_operators import arrow_types
@@ -171,7 +164,7 @@ class CsvSinkStreamOp(CsvSinkParams, _CsvSinkOp, StreamOperator):
     """Writes the rows of a stream into CSV files, see `CsvSinkBatchOp` and `ParquetSinkStreamOp`."""
 
 
-class ParquetSinkBatchOp(FilesSinkParams, _FilesSinkOp, BatchOperator):
+class ParquetSinkBatchOp(FilesSinkParams, _FilesSinkOp, BatchOperator, format="parquet"):
     """Writes Parquet files in the next job. Files appear when all are complete.
 
     Instants are stored in UTC. A folder, a `filePath` that ends with /, gets files of each subtask.
@@ -184,10 +177,8 @@ class ParquetSinkBatchOp(FilesSinkParams, _FilesSinkOp, BatchOperator):
         ConfigurationError: The target exists and `overwriteSink` is not set, or has files that no sink has written.
     """
 
-    _form = "parquet"
 
-
-class ParquetSinkStreamOp(FilesSinkParams, _FilesSinkOp, StreamOperator):
+class ParquetSinkStreamOp(FilesSinkParams, _FilesSinkOp, StreamOperator, format="parquet"):
     """Writes the rows of a stream into Parquet files when `StreamOperator.execute()` runs.
 
     The files of a bounded stream appear at its end, as in `ParquetSinkBatchOp`. A stream without end adds files to a folder
@@ -201,34 +192,24 @@ class ParquetSinkStreamOp(FilesSinkParams, _FilesSinkOp, StreamOperator):
         ConfigurationError: The target exists, checkpoints would end a single file, or the stream is a changing table.
     """
 
-    _form = "parquet"
 
-
-class FeatherSinkBatchOp(FilesSinkParams, _FilesSinkOp, BatchOperator):
+class FeatherSinkBatchOp(FilesSinkParams, _FilesSinkOp, BatchOperator, format="feather"):
     """Writes Arrow's own files (Feather, version 2), see `ParquetSinkBatchOp`."""
 
-    _form = "feather"
 
-
-class FeatherSinkStreamOp(FilesSinkParams, _FilesSinkOp, StreamOperator):
+class FeatherSinkStreamOp(FilesSinkParams, _FilesSinkOp, StreamOperator, format="feather"):
     """Writes the rows of a stream into Arrow's own files (Feather, version 2), see `ParquetSinkStreamOp`."""
 
-    _form = "feather"
 
-
-class JsonSinkBatchOp(FilesSinkParams, _FilesSinkOp, BatchOperator):
+class JsonSinkBatchOp(FilesSinkParams, _FilesSinkOp, BatchOperator, format="json"):
     """Writes files with a JSON object per line, see `ParquetSinkBatchOp`.
 
     Times, bytes (in base64), NaN and infinity are strings.
     """
 
-    _form = "json"
 
-
-class JsonSinkStreamOp(FilesSinkParams, _FilesSinkOp, StreamOperator):
+class JsonSinkStreamOp(FilesSinkParams, _FilesSinkOp, StreamOperator, format="json"):
     """Writes the rows of a stream into files with a JSON object per line, see `JsonSinkBatchOp` and `ParquetSinkStreamOp`."""
-
-    _form = "json"
 
 
 class TableSinkBatchOp(TableSinkParams, _SinkOp, BatchOperator):
@@ -259,60 +240,58 @@ class _FileOfProgram:
 
     def __init__(self, sink: FileSink) -> None:
         self._sink = sink
-        self._files: PartFiles | None = None
 
     def take(self, batch: pa.RecordBatch) -> None:
-        self._begun().write(batch)
+        self._files.write(batch)
 
     def finish(self) -> None:
         from bridge.files.publishing import publish
 
-        publish(self._sink, self._begun().end() or {})
+        publish(self._sink, self._files.end() or {})
 
     def abandon(self) -> None:
         from bridge.files.publishing import abandon
 
-        if self._files is not None:
+        if "_files" in vars(self):
             self._files.close()
             abandon(self._sink)
 
-    def _begun(self) -> PartFiles:
+    @cached_property
+    def _files(self) -> PartFiles:
         from bridge.files.writing import PartFiles
 
-        if self._files is None:
-            self._files = PartFiles(self._sink, 0, 1)
-            self._files.start(-1)
-        return self._files
+        files = PartFiles(self._sink, 0, 1)
+        files.start(-1)
+        return files
 
 
-class _FileReceiver:
-    def __init__(self, path: str, writer_of: Callable[[IO[bytes]], AkWriter]) -> None:
-        self._path = path
-        self._writer_of = writer_of
-        self._whole: WholeFile | None = None
+class _AkFile:
+    """Writes an .ak file on this host, which appears when it is complete."""
+
+    def __init__(self, path: str, schema: Schema, zone: tzinfo) -> None:
+        self._path, self._schema, self._zone = path, schema, zone
 
     def take(self, batch: pa.RecordBatch) -> None:
-        self._begin()
         for row in zip(*(column.to_pylist() for column in batch.columns)):
-            self._writer.write(row)
+            self._begun[1].write(row)
 
     def finish(self) -> None:
-        self._begin()
-        assert self._whole is not None
-        self._writer.close()
-        self._whole.finish()
+        whole, writer = self._begun
+        writer.close()
+        whole.finish()
 
     def abandon(self) -> None:
-        if self._whole is not None:
+        if "_begun" in vars(self):
+            whole, writer = self._begun
             with suppress(OSError):
-                self._writer.close()  # an open zip file would write its end when it is garbage-collected
-            self._whole.abandon()
+                writer.close()  # an open zip file would write its end when it is garbage-collected
+            whole.abandon()
 
-    def _begin(self) -> None:
-        if self._whole is None:
-            os.makedirs(os.path.dirname(self._path), exist_ok=True)
-            self._whole = WholeFile(self._path)
-            self._writer = self._writer_of(self._whole.file)
+    @cached_property
+    def _begun(self) -> tuple[WholeFile, AkWriter]:
+        os.makedirs(os.path.dirname(self._path), exist_ok=True)
+        whole = WholeFile(self._path)
+        return whole, AkWriter(whole.file, self._schema, self._zone)
 
 
 def _with_local_times(op: Any, schema: Schema) -> Any:

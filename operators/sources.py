@@ -61,7 +61,6 @@ class _CsvSource(CsvParams, SourceOperator):
                     where = f"{name}: {file if os.path.exists(path) else shown(path)}"
                     rows += _rows(where, file, schema, form, lenient)
             table = memory_table(table_env, texts, rows, name)
-        self._fix()
         cells = ", ".join(f"{cell_sql(c, _or_null(c, form), lenient)} AS {quoted(c.name)}" for c in schema)
         return with_event_time(table_env, table_env.sql_query(f"SELECT {cells} FROM {table}"), watermark)
 
@@ -175,7 +174,6 @@ class _AkSource(AkSourceParams, SourceOperator):
             zone = session_zone(values["timeZone"], table_env)
             rows = [row for file in files for row in read_rows(file, zone)]
             schema = _with_digits(f"{type(self).__name__}: {path}", schema, rows)
-        self._fix()
         return memory_table(table_env, schema, rows, type(self).__name__)
 
 
@@ -219,9 +217,7 @@ class RandomTableSourceBatchOp(RandomTableParams, SourceOperator, BatchOperator)
 
     def _make(self, table_env: StreamTableEnvironment) -> Table:
         values = self._values_of_all()
-        table = _random_table(table_env, type(self).__name__, values, values["numRows"], 0, None)
-        self._fix()
-        return table
+        return _random_table(table_env, type(self).__name__, values, values["numRows"], 0, None)
 
 
 class RandomTableSourceStreamOp(RandomStreamParams, SourceOperator, StreamOperator):
@@ -238,9 +234,7 @@ class RandomTableSourceStreamOp(RandomStreamParams, SourceOperator, StreamOperat
         name, seconds, zones = type(self).__name__, values["timePerSample"], values["timeZones"]
         if seconds is None and zones is not None:
             seconds = sum(zones) / 2
-        table = _random_table(table_env, name, values, values["maxRows"], 1, Fraction(seconds) if seconds else None)
-        self._fix()
-        return table
+        return _random_table(table_env, name, values, values["maxRows"], 1, Fraction(seconds) if seconds else None)
 
 
 def _random_table(

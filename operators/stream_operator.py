@@ -148,8 +148,9 @@ class StreamJob:
         try:
             with interrupts_later(), ExitStack() as stack:
                 stack.enter_context(running(self._combined))
-                with planning():
-                    self._result = _started(self._combined, name)
+                table, job_name = self._combined.getOutputTable(), name or self._combined._job_name()
+                with planning(), job_named(environment_of(table), job_name, first=name is not None):
+                    self._result = table.execute()
                 self._clean_up = stack.pop_all()
                 threading.Thread(target=self._run, name="akdl-print", daemon=True).start()
         except KeyboardInterrupt:
@@ -201,12 +202,6 @@ class StreamJob:
                     self._left[number] -= 1
                     _say(self._printed[number], _SIGNS[row.get_row_kind().value] + ", ".join(cells))
         tell_late_rows(self._result)
-
-
-def _started(combined: StreamOperator, name: str | None) -> TableResult:
-    table = combined.getOutputTable()
-    with job_named(environment_of(table), name or combined._job_name(), first=name is not None):
-        return table.execute()
 
 
 @planning()

@@ -1,6 +1,6 @@
 """Compile proto/*.proto into akdl/wire/: `python scripts/build_proto.py [ROOT_OF_OUTPUT]`.
 
-The generated code must load on every protobuf runtime in use, from 3.20 (TensorFlow 1.15) to 6 (the newest TensorFlow).
+The generated code must load on every protobuf runtime in use, from 3.20 (TensorFlow 1.15) to 7 (the newest TensorFlow).
 Code made by protoc 3.20 to 25 does; later compilers add a check that refuses older runtimes, so setup.py pins grpcio-tools.
 """
 

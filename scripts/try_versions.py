@@ -44,8 +44,8 @@ CASES = [
     *(
         Case("2.3", "3.11", tensorflow, python)
         for tensorflow, python in (
-            ("1.15.5", "3.7"), ("2.13.1", "3.8"), ("2.16.*", "3.11"),
-            ("2.18.*", "3.12"), ("2.20.*", "3.13"), ("2.21.*", "3.13"),
+            ("1.15.5", "3.7"), ("2.3.*", "3.8"), ("2.13.1", "3.8"), ("2.16.*", "3.11"), ("2.18.*", "3.12"),
+            ("2.20.*", "3.13"), ("2.21.*", "3.13"),
         )
     ),
 ]  # fmt: skip
@@ -70,9 +70,10 @@ found = predict.linkFrom(model, rows).collectToDataframe()
 assert len(found) == 200 and found.logits.notna().all(), found
 """
 VERSIONS = """
-import importlib.metadata as metadata, platform
-names = ("apache-flink", "tensorflow-cpu", "tensorflow", "protobuf", "numpy", "pyarrow", "grpcio")
-found = {each.metadata["Name"].lower().replace("_", "-"): each.version for each in metadata.distributions()}
+import glob, os, platform, sys
+names = ("apache_flink", "tensorflow_cpu", "tensorflow", "protobuf", "numpy", "pyarrow", "grpcio")
+folders = [os.path.basename(path) for place in sys.path for path in glob.glob(place + "/*.dist-info")]
+found = dict(folder.rpartition(".")[0].lower().split("-", 1) for folder in folders)  # Python 3.7 has no importlib.metadata
 print(platform.python_version(), *(found.get(name, "-") for name in names))
 """
 
@@ -103,9 +104,10 @@ def try_case(case: Case) -> str:
     program = environment(f"flink-{case.flink}-py{case.python}{''.join(more)}", case.python, wanted)
     script = program
     if case.tensorflow:
-        # TensorFlow 1 refuses newer protobufs, but does not say so.
-        lines = [f"tensorflow-cpu=={case.tensorflow}" if case.script_python != "3.7" else f"tensorflow=={case.tensorflow}"]
-        lines += ["protobuf<3.21"] if case.script_python == "3.7" else []
+        # The oldest ones refuse newer protobufs, but do not say so; and TensorFlow 1 has no package without GPUs.
+        old = case.tensorflow.startswith(("1.", "2.3."))
+        name = "tensorflow" if case.tensorflow.startswith("1.") else "tensorflow-cpu"
+        lines = [f"{name}=={case.tensorflow}", *(["protobuf<3.21"] if old else [])]
         script = environment(f"tf-{case.tensorflow}-py{case.script_python}", case.script_python, ["grpcio", *lines])
     run([program, "-c", JOB, script, case.tensorflow], cwd=FOLDER)
     (python, flink, *_), (script_python, _, small, large, protobuf, numpy, _, grpcio) = (

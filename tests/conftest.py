@@ -60,6 +60,7 @@ LONG = (
 
 _NEEDS_ESTIMATOR = re.compile(
     r"needs tf\.estimator, which|module 'tensorflow\S*' has no attribute 'estimator'|optimizers\.legacy|LegacyOptimizer"
+    r"|Keras 3 does not train with|'DenseFeatures'|module 'keras\.utils' has no attribute 'experimental'"
 )
 
 # A seed, of which each gives another order of files and of the tests in them.
@@ -131,7 +132,7 @@ def _skipped_without_estimator() -> Iterator[None]:
     outcome = yield
     failed = outcome.excinfo  # type: ignore[attr-defined]
     if failed is not None and _NEEDS_ESTIMATOR.search(str(failed[1])) and not _has_estimator():
-        outcome.force_exception(pytest.skip.Exception("this TensorFlow has no Estimator"))  # type: ignore[attr-defined]
+        outcome.force_exception(pytest.skip.Exception("this TensorFlow has no Estimator and no Keras 2"))  # type: ignore[attr-defined]
 
 
 def pytest_sessionfinish() -> None:
@@ -183,6 +184,15 @@ def postgresql() -> Iterator[Any]:
     from tests.support.postgresql import database
 
     with database() as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A storage that speaks S3, which the tests of a process share."""
+    from tests.support.s3 import object_storage
+
+    with object_storage(tmp_path_factory.mktemp("s3")) as found:
         yield found
 
 

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from tests.support.environment import ENVIRONMENT
-from tests.support.installs import wheel
+from tests.support.installs import ROOT, wheel
 from tests.support.uv import find_uv
 
 pytestmark = [
@@ -47,6 +47,7 @@ PROMISES = {
     "files": (ALL, "import fsspec; fsspec.filesystem('memory')"),
     "tls": (ALL, "from cryptography import x509"),
     "tf": (ALL, TRAINING),
+    "tf,serve": (["3.9", "3.11", "3.12"], "import operators.serve.rest_server, uvicorn, prometheus_client, tensorflow"),
     "flink": (FLINK, JOB),
     "flink,tf": (FLINK, JOB + SCRIPT_JOB + TRAINING),
     "flink-1.20": (["3.9", "3.10", "3.11"], JOB),  # its Beam has no packages for Python 3.12
@@ -87,7 +88,7 @@ def test_a_fresh_environment_keeps_the_promise(extra: str, python: str, tmp_path
     )
     assert done.returncode == 0, done.stderr[-3000:]
     commands = {path.name for path in (venv / "bin").glob("akdl-*")}
-    assert commands == {"akdl-doctor", "akdl-env", "akdl-estimator", "akdl-jars", "akdl-keras", "akdl-report"}
+    assert commands == {"akdl-doctor", "akdl-env", "akdl-estimator", "akdl-jars", "akdl-keras", "akdl-report", "akdl-serve"}
     for command in commands if extra == "flink,tf" else ():
         done = subprocess.run([venv / "bin" / command, "--help"], cwd=tmp_path, env=environment, capture_output=True, text=True)
         assert done.returncode == 0 and done.stdout.startswith(f"usage: {command} "), done.stderr
@@ -105,3 +106,33 @@ def test_an_extra_resolves_or_says_why_not(extra: str, python: str, tmp_path: pa
         return
     assert done.returncode == 0, done.stderr
     assert brings & ({"apache-flink"} if extra == "flink" else {"tensorflow", "tensorflow-cpu", "tensorflow-gpu"})
+
+
+@pytest.mark.parametrize("protobuf", ["3.20", "4", "5", "6", "7"])
+def test_messages_on_each_protobuf(protobuf: str, tmp_path: pathlib.Path) -> None:
+    installed = uv("pip", "install", "--python", sys.executable, "--target", str(tmp_path), f"protobuf=={protobuf}.*")
+    assert installed.returncode == 0, installed.stderr
+    environment = {**ENVIRONMENT, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    version = subprocess.run(
+        [sys.executable, "-c", "import google.protobuf as p; print(p.__version__)"],
+        env=environment, capture_output=True, text=True,
+    )  # fmt: skip
+    assert version.stdout.startswith(f"{protobuf}."), version.stderr
+    run_tests(sys.executable, environment, *(f"tests/akdl/wire/test_{name}.py" for name in ("wire", "serialized", "columns")))
+
+
+def test_workarounds_on_the_newest_beam(tmp_path: pathlib.Path) -> None:
+    """Whatever Beam this Flink asks for: the next one takes a newer Beam, which needs protobuf 6."""
+    assert uv("venv", "--python", sys.executable, str(tmp_path / "venv")).returncode == 0
+    python = str(tmp_path / "venv" / "bin" / "python")
+    more = ["py4j", "cloudpickle", "ruamel.yaml", "avro", "fastavro", "pandas", "pytest", "pytest-timeout", "pytest-xdist"]
+    for wanted in (["apache-beam>=2.70", *more], ["--no-deps", "apache-flink>=2.3,<2.4"]):
+        installed = uv("pip", "install", "--python", python, *wanted)
+        assert installed.returncode == 0, installed.stderr
+    run_tests(python, {**ENVIRONMENT, "PYTHONPATH": str(ROOT)}, "tests/bridge/workarounds/test_beam_workers.py")
+
+
+def run_tests(python: str, environment: dict[str, str], *files: str) -> None:
+    command = [python, "-m", "pytest", "-q", "--noconftest", "-p", "no:cacheprovider", *files]
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0, done.stdout[-5000:]

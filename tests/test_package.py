@@ -85,7 +85,7 @@ def test_akdl_declares_what_it_imports(declared: dict[str, Any]) -> None:
 
 def test_the_flink_side_declares_what_it_imports(declared: dict[str, Any]) -> None:
     extras = declared["extras_require"]
-    allowed = names([*declared["install_requires"], *extras["flink"], *extras["flink-1.20"], *extras["tls"]])
+    allowed = names([*declared["install_requires"], *extras["flink"], *extras["flink-1.20"], *extras["tls"], *extras["serve"]])
     allowed.add("IPython")  # asked only where it runs the program
     assert {(name, path) for name, path in imports("bridge", "operators") if name not in allowed} == set()
 
@@ -115,22 +115,26 @@ def test_one_tensorflow_on_every_python(declared: dict[str, Any], extra: str, py
 
 
 @pytest.mark.parametrize(
-    "module",
+    "function",
     [
-        "operators.flink.jars",
-        "operators.prepare.made_env",
-        "operators.progress.doctor",
-        "operators.progress.report",
-        "akdl.estimator.__main__",
-        "akdl.keras.__main__",
+        "operators.flink.jars:main",
+        "operators.prepare.made_env:main",
+        "operators.progress.doctor:main",
+        "operators.progress.report:main",
+        "operators.progress.live:stacks",
+        "operators.progress.live:top",
+        "operators.serve.rest_server:main",
+        "akdl.estimator.__main__:main",
+        "akdl.keras.__main__:main",
     ],
 )
-def test_commands_know_their_names(declared: dict[str, Any], module: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_know_their_names(declared: dict[str, Any], function: str, capsys: pytest.CaptureFixture[str]) -> None:
     commands = dict(text.split(" = ") for text in declared["entry_points"]["console_scripts"])
-    (name,) = [name for name, function in commands.items() if function == f"{module}:main"]
-    assert len(commands) == 6, "each command is tried here"
+    (name,) = [name for name, called in commands.items() if called == function]
+    assert len(commands) == 9, "each command is tried here"
+    module, _, entry = function.partition(":")
     with pytest.raises(SystemExit) as ended:
-        importlib.import_module(module).main(["--help"])
+        getattr(importlib.import_module(module), entry)(["--help"])
     assert ended.value.code == 0 and capsys.readouterr().out.startswith(f"usage: {name} ")
 
 

@@ -33,22 +33,23 @@ class BestCheckpoints:
             )
         known = self._known()
         value, name = float(metrics[self._metric]), os.path.basename(checkpoint)
-        ranked = self._ranked({**known, name: value})
+        # Best first; the earlier of two equal ones counts as better.
+        order = sorted({**known, name: value}.items(), key=lambda item: self._sign * item[1])
+        ranked = dict(order[: self._count])
         if math.isnan(value) or name not in ranked:
             return False
         os.makedirs(self._folder, exist_ok=True)
         for path in glob.glob(glob.escape(checkpoint) + ".*"):
             with open(path, "rb") as file, WholeFile(os.path.join(self._folder, os.path.basename(path))) as copy:
                 shutil.copyfileobj(file, copy)
-        self._write(ranked)
+        with WholeFile(os.path.join(self._folder, METRICS_FILE)) as metrics_file:
+            metrics_file.write(json.dumps(ranked, indent=1).encode("utf-8"))
+        # Names without folders, so that the folder can be moved.
+        tf.compat.v1.train.update_checkpoint_state(self._folder, next(iter(ranked)), list(ranked))
         for name in set(known) - set(ranked):
             for path in glob.glob(os.path.join(glob.escape(self._folder), glob.escape(name) + ".*")):
                 os.remove(path)
         return True
-
-    def _ranked(self, values: Mapping[str, float]) -> Dict[str, float]:
-        """Sort by value, the best first; the earlier of two equal ones counts as better."""
-        return dict(sorted(values.items(), key=lambda item: self._sign * item[1])[: self._count])
 
     def _known(self) -> Dict[str, float]:
         path = os.path.join(self._folder, METRICS_FILE)
@@ -57,12 +58,6 @@ class BestCheckpoints:
         with open(path, encoding="utf-8") as file:
             known: Dict[str, float] = json.load(file)
         return known
-
-    def _write(self, ranked: Mapping[str, float]) -> None:
-        with WholeFile(os.path.join(self._folder, METRICS_FILE)) as file:
-            file.write(json.dumps(ranked, indent=1).encode("utf-8"))
-        # Names without folders, so that the folder can be moved.
-        tf.compat.v1.train.update_checkpoint_state(self._folder, next(iter(ranked)), list(ranked))
 
 
 def best_checkpoints(train_config: Mapping[str, Any], folder: Optional[str], metric: str) -> Optional[BestCheckpoints]:

@@ -8,6 +8,7 @@
   step `min_steps`. `eval_dir` is the folder of the evaluations, by default `estimator.eval_dir()`.
 - `stop_if_no_increase_hook` and `stop_if_no_decrease_hook` take a number of steps instead of the threshold, and end the
   training when the metric has not improved for so many steps.
+- `read_eval_metrics(eval_dir)` returns the evaluations of a folder: step to metric name to value.
 
 The hooks read evaluations from disk, so they need a validation input, such as the `valid_raw_dataset_fn` of
 `akdl.engine.train.train_estimator_one_worker`. They work in one process, with parameter servers, and with
@@ -15,12 +16,7 @@ The hooks read evaluations from disk, so they need a validation input, such as t
 RuntimeError where TensorFlow has no Estimator.
 """
 
-import collections
-import glob
-import os
-from typing import Dict
-
-import tensorflow as tf
+from importlib import import_module
 
 from akdl.tf_version import require_estimator
 
@@ -31,18 +27,4 @@ stop_if_higher_hook = _hooks.stop_if_higher_hook
 stop_if_lower_hook = _hooks.stop_if_lower_hook
 stop_if_no_increase_hook = _hooks.stop_if_no_increase_hook
 stop_if_no_decrease_hook = _hooks.stop_if_no_decrease_hook
-
-
-def read_eval_metrics(eval_dir: str) -> Dict[int, Dict[str, float]]:
-    """Return the evaluations in a folder of event files, such as `estimator.eval_dir()`.
-
-    Returns:
-        Step to metric name to value, steps ascending; empty for a folder without evaluations.
-    """
-    metrics: Dict[int, Dict[str, float]] = collections.defaultdict(dict)
-    for path in sorted(glob.glob(os.path.join(glob.escape(eval_dir), "*.tfevents.*"))):
-        for event in tf.compat.v1.train.summary_iterator(path):
-            for value in event.summary.value:
-                if value.HasField("simple_value"):
-                    metrics[event.step][value.tag] = value.simple_value
-    return {step: metrics[step] for step in sorted(metrics)}
+read_eval_metrics = import_module("tensorflow_estimator.python.estimator.early_stopping").read_eval_metrics

@@ -39,16 +39,13 @@ def train_in_group(estimator: Any, train_spec: Any, eval_spec: Any) -> None:
     if config.num_ps_replicas and config.task_type == "worker":
         train_spec = train_spec._replace(hooks=(_WaitForChief(config), *train_spec.hooks))
     if config.task_type == "evaluator":
-        _write_events_apart(estimator.eval_dir(eval_spec.name))
+        # TensorFlow names the file for TensorBoard by host and second, and a chief may evaluate in the same second.
+        folder = estimator.eval_dir(eval_spec.name)
+        with tf.Graph().as_default():  # else TensorFlow refuses
+            writer = tf.compat.v1.summary.FileWriter(folder, filename_suffix=".evaluator")
+        tf.compat.v1.summary.FileWriterCache._cache[folder] = writer  # there is no public way
     # Only this entry point starts the servers of a group; it requires an eval_spec even without an evaluator.
     require_estimator("train_in_group").train_and_evaluate(estimator, train_spec, eval_spec)
-
-
-def _write_events_apart(folder: str) -> None:
-    # TensorFlow names the file for TensorBoard by host and second, so a chief that evaluates in the same second writes into it.
-    with tf.Graph().as_default():  # else TensorFlow refuses
-        writer = tf.compat.v1.summary.FileWriter(folder, filename_suffix=".evaluator")
-    tf.compat.v1.summary.FileWriterCache._cache[folder] = writer  # there is no public way
 
 
 def last_step(estimator: Any) -> int:

@@ -63,7 +63,10 @@ def generate_run_config(
                 f"workers in step save checkpoints by steps, got save_checkpoints_secs {save_checkpoints_secs}: set "
                 "save_checkpoints_steps instead"
             )
-        strategy = _multi_worker_strategy() if in_step else None
+        if in_step and is_tensorflow_2():
+            # In eager mode the strategy starts a server at once, and then the Estimator a second one on the same port.
+            tf.compat.v1.disable_v2_behavior()
+        strategy = tf.distribute.experimental.MultiWorkerMirroredStrategy() if in_step else None
     session_config = tf.compat.v1.ConfigProto(
         intra_op_parallelism_threads=intra_op_parallelism_threads,
         inter_op_parallelism_threads=inter_op_parallelism_threads,
@@ -109,13 +112,6 @@ def in_step_workers(environment: Mapping[str, str]) -> int:
     if "worker" not in cluster or "ps" in cluster:
         return 0
     return sum(len(cluster.get(role, [])) for role in ("chief", "worker"))
-
-
-def _multi_worker_strategy() -> Any:
-    if is_tensorflow_2():
-        # In eager mode the strategy starts a server at once, and then the Estimator a second one on the same port.
-        tf.compat.v1.disable_v2_behavior()
-    return tf.distribute.experimental.MultiWorkerMirroredStrategy()
 
 
 def _choose_gpus(devices: Union[str, Sequence[Union[int, str]]]) -> List[str]:

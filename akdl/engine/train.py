@@ -123,7 +123,10 @@ def train_estimator_one_worker(
             f"train_estimator_one_worker trains in one process, but the estimator's config has a cluster of {roles}: use "
             "train_estimator for a group, or generate_run_config for the config of a chief alone"
         )
-    best = _wants_best(export_config)
+    kind = export_config.get("exporter_type") or "latest"
+    if kind not in ("latest", "best"):
+        raise ValueError(f"export_config has exporter_type {kind!r}, expected 'latest' or 'best'")
+    best = bool(kind == "best")
     metric, bigger = export_config.get("best_exporter_metric") or "loss", bool(export_config.get("metric_bigger", False))
     patience = train_config.get("early_stopping_patience_steps")
     input_fn, valid_fn = _input_fns(input_config, train_config, task_config)
@@ -341,13 +344,6 @@ def _in_common_steps(train_config: Config, task_config: TaskConfig) -> Config:
 
 def _exports(task_config: TaskConfig) -> bool:
     return task_config.task_type == "chief" or (task_config.num_workers == 1 and task_config.task_type != "ps")
-
-
-def _wants_best(export_config: Config) -> bool:
-    kind = export_config.get("exporter_type") or "latest"
-    if kind not in ("latest", "best"):
-        raise ValueError(f"export_config has exporter_type {kind!r}, expected 'latest' or 'best'")
-    return bool(kind == "best")
 
 
 def _patience_hook(module: Any, estimator: Any, metric: str, bigger: bool, patience: int) -> Any:

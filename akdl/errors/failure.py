@@ -24,19 +24,15 @@ def failure_of(error: BaseException, message: Optional[str] = None, trace: Optio
     if os.environ.get("AKDL_TRACEBACK") == "full":
         trace_text = "".join(captured.format())
     else:
-        _end_in_the_script(captured.stack)
+        foreign = [index for index, frame in enumerate(captured.stack) if not frame.filename.startswith(_OWN_FOLDER)]
+        if foreign:
+            del captured.stack[foreign[-1] + 1 :]
         text, trace_text = _NODE.sub("", text), _NODE.sub("", "".join(captured.format()))
     return Failure(
         type=_plain(type(error).__name__),
         message=_limited(text, MESSAGE_CHARACTERS),
         traceback=_limited(trace_text, TRACEBACK_CHARACTERS),
     )
-
-
-def _end_in_the_script(stack: traceback.StackSummary) -> None:
-    foreign = [index for index, frame in enumerate(stack) if not frame.filename.startswith(_OWN_FOLDER)]
-    if foreign:
-        del stack[foreign[-1] + 1 :]
 
 
 def _text(error: BaseException) -> str:

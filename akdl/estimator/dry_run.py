@@ -36,7 +36,9 @@ def try_export(functions: Functions, config: Any, report: Callable[[str], None])
         tf.compat.v1.train.create_global_step()
         receiver = functions.receive()
         spec = functions.checked_model(receiver.features, None, tf.estimator.ModeKeys.PREDICT, config)
-        heads = _heads(spec)
+        heads: Dict[str, Any] = dict(spec.export_outputs)
+        if _DEFAULT not in heads:  # TensorFlow takes a single head as the default
+            heads[_DEFAULT] = next(iter(heads.values()))
         left_out = {key: reason for key, reason in ((key, _unservable(heads[key], receiver)) for key in heads) if reason}
         predict_is_default = _DEFAULT in left_out and _PREDICT in heads and _PREDICT not in left_out
         if _DEFAULT in left_out and not predict_is_default:
@@ -88,13 +90,6 @@ def variables_in_checkpoint() -> Dict[str, Optional[List[int]]]:
         name = variable.name.split(":")[0] if part is None else part.full_name
         found[name] = None if part is not None or variable.shape.rank is None else variable.shape.as_list()
     return found
-
-
-def _heads(spec: Any) -> Dict[str, Any]:
-    heads: Dict[str, Any] = dict(spec.export_outputs)
-    if _DEFAULT not in heads:  # TensorFlow takes a single head as the default
-        heads[_DEFAULT] = next(iter(heads.values()))
-    return heads
 
 
 def _unservable(head: Any, receiver: Any) -> Optional[str]:

@@ -11,7 +11,7 @@ file with this worker's rows, and `model_dir` the folder of checkpoints in the w
 
 import os
 from types import ModuleType
-from typing import Any, Dict, Union
+from typing import Any, Union
 
 from akdl.estimator.parameters import PARAMETERS_FILE, with_defaults
 from akdl.runner.user_params import plain
@@ -35,7 +35,9 @@ def main(task_config: Any, module: Union[ModuleType, str]) -> None:
 
     given = plain(task_config.user_params)
     overrides = {key: value for key, value in given.items() if key not in _OWN_PARAMS}
-    params = {**_parameters_file(task_config), **overrides}
+    name = task_config.user_params.get("parameters")
+    path = os.path.join(task_config.work_dir, name or PARAMETERS_FILE)
+    params = {**(read_config(path) if name or os.path.isfile(path) else {}), **overrides}
     with_defaults(params)  # reports mistakes before it waits for all rows
     if isinstance(module, str):
         module = load_module(os.path.join(task_config.work_dir, module))
@@ -63,9 +65,3 @@ def _rows(task_config: Any) -> str:
         )
     path: str = task_config.dataset_file
     return path
-
-
-def _parameters_file(task_config: Any) -> Dict[str, Any]:
-    name = task_config.user_params.get("parameters")
-    path = os.path.join(task_config.work_dir, name or PARAMETERS_FILE)
-    return read_config(path) if name or os.path.isfile(path) else {}

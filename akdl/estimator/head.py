@@ -4,6 +4,7 @@ With logits z and labels y, both of shape [n, 1], the loss is the mean of -y log
 where p = 1 / (1 + exp(-z)), and of (z - y)^2 for regression. Regularization losses are added to both.
 """
 
+import functools
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 import tensorflow as tf
@@ -156,26 +157,15 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
         """
         keys = tf.estimator.ModeKeys
         predictions = self.predictions(logits)
+        spec = functools.partial(tf.estimator.EstimatorSpec, mode=mode, predictions=predictions)
         if mode == keys.PREDICT:
-            return tf.estimator.EstimatorSpec(
-                mode=mode,
-                predictions=predictions,
-                export_outputs=self._export_outputs(predictions),
-                prediction_hooks=self._prediction_hooks,
-            )
+            return spec(export_outputs=self._export_outputs(predictions), prediction_hooks=self._prediction_hooks)
         loss = self.loss(labels, logits, features, mode, regularization_losses)
         if mode == keys.EVAL:
             metrics = self.metrics(regularization_losses)
-            return tf.estimator.EstimatorSpec(
-                mode=mode,
-                predictions=predictions,
-                loss=loss,
-                eval_metric_ops=self.update_metrics(metrics, features, logits, labels, mode, regularization_losses),
-                evaluation_hooks=self._evaluation_hooks,
-            )
-        return tf.estimator.EstimatorSpec(
-            mode=mode,
-            predictions=predictions,
+            updates = self.update_metrics(metrics, features, logits, labels, mode, regularization_losses)
+            return spec(loss=loss, eval_metric_ops=updates, evaluation_hooks=self._evaluation_hooks)
+        return spec(
             loss=loss,
             train_op=_train_op(loss, optimizer, trainable_variables, train_op_fn, update_ops),
             training_hooks=self._training_hooks,

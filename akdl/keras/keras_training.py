@@ -161,7 +161,8 @@ class _KerasTraining:
             batches = self._passes.steps()
             while len(self._history) < training.epochs and not training.stop and not self._watch.stop:
                 self._epoch(batches)
-                if settings is not None and (len(self._history) % settings.every_epochs == 0 or self._is_last()):
+                is_last = training.stop or self._watch.stop or len(self._history) == training.epochs
+                if settings is not None and (is_last or len(self._history) % settings.every_epochs == 0):
                     self._save(settings)
         finally:
             for callback in self._callbacks:
@@ -175,7 +176,10 @@ class _KerasTraining:
         if not passes.steps_in_epoch:
             for callback in self._callbacks:
                 callback.epoch_begin(training, epoch)
-        self._renew_random(epoch)
+        if self._seed is not None and self._step.has_random_state:
+            # Random numbers in the model depend on seed and epoch alone, so that a resumed training draws the same ones.
+            tf.random.set_seed(self._seed + epoch)
+            self._step.renew()
         start, steps_before = time.monotonic(), training.steps
         shown = start
         while steps_per_epoch is None or passes.steps_in_epoch < steps_per_epoch:
@@ -222,12 +226,6 @@ class _KerasTraining:
         self._watch.report(training.steps, logs)
         self._report_epoch(logs, (training.steps - steps_before) / max(seconds, 1e-9))
 
-    def _renew_random(self, epoch: int) -> None:
-        """Make random numbers in the model depend on seed and epoch alone, so that a resumed training draws the same ones."""
-        if self._seed is not None and self._step.has_random_state:
-            tf.random.set_seed(self._seed + epoch)
-            self._step.renew()
-
     def _require_finite_loss(self) -> None:
         self._step.require_finite_loss(self._training.steps, len(self._history) + 1)
 
@@ -240,9 +238,6 @@ class _KerasTraining:
 
     def _stopped_by(self) -> str:
         return next((callback.stopped for callback in self._callbacks if callback.stopped), "a callback set stop")
-
-    def _is_last(self) -> bool:
-        return self._training.stop or self._watch.stop or len(self._history) == self._training.epochs
 
     def _save(self, settings: CheckpointSettings) -> None:
         """Write a checkpoint on the chief; all workers take part, as some variables are sums over workers."""

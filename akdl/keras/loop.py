@@ -153,7 +153,9 @@ class TrainStep:
         loss = local(losses)[0]
         self.losses.assign_add(tf.cast(loss, tf.float64) * tf.cast(total, tf.float64))
         self.bad_steps.assign_add(tf.cast(~tf.math.is_finite(self.losses), tf.int64))
-        self.has_random_state = _has_stateful_random(tf.compat.v1.get_default_graph())
+        graph = tf.compat.v1.get_default_graph().as_graph_def()
+        nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
+        self.has_random_state = any(node.op in _STATEFUL_RANDOM for node in nodes)
         return loss
 
     def _replica_step(self, argument: Any, total: Any) -> Any:
@@ -265,12 +267,6 @@ def _as_groups(returned: Any) -> List[List[Any]]:
         raise ObjectError(
             f"awf_group_trainable_vars_fn: expected a tuple with the variables of each optimizer, got {kinds}"
         ) from None
-
-
-def _has_stateful_random(graph: Any) -> bool:
-    definition = graph.as_graph_def()
-    nodes = [*definition.node, *(node for function in definition.library.function for node in function.node_def)]
-    return any(node.op in _STATEFUL_RANDOM for node in nodes)
 
 
 def _path(variable: Any) -> str:

@@ -11,7 +11,7 @@ import tensorflow as tf
 from akdl.keras.data import Part
 from akdl.keras.loop import evaluated
 from akdl.keras.objects import ObjectError
-from akdl.keras.saved_function import FeaturesError, describe
+from akdl.keras.saved_function import FeaturesError, SavedFunction, describe
 from akdl.keras.workers import Group
 
 # Autograph's errors hold the user's lines as text: their traceback has generated files.
@@ -25,6 +25,8 @@ _PACKAGES = tuple(
 
 def call_on_sample(group: Group, model: Any, part: Part, where: str) -> Any:
     try:
+        if isinstance(model, SavedFunction):  # has its variables, and TensorFlow does not call it between replicas
+            return evaluated(model, part.features)
         with group.strategy.scope():  # eagerly: this may make the variables, with the random numbers of Keras
             return evaluated(model, part.features)
     except FeaturesError:

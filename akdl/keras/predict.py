@@ -69,7 +69,10 @@ def predict(
             PREDICT, [f"output.path: unknown extension {ending!r}: set output.format to one of {', '.join(_WRITERS)}"]
         )
     group = Group()
-    path = _own_path(output["path"], group)
+    path = output["path"]
+    if group.ranks > 1:
+        stem, suffix = os.path.splitext(path)
+        path = f"{stem}-{group.rank:05d}-of-{group.ranks:05d}{suffix}"
     mistakes = wrong_file("output.path", path)
     if mistakes:
         raise ConfigError(PREDICT, mistakes)
@@ -163,13 +166,6 @@ def _columns(model: Any, outputs: Any, model_name: str) -> Columns:
 def _array(values: Any) -> Any:
     array = values.numpy()
     return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
-
-
-def _own_path(path: str, group: Group) -> str:
-    if group.ranks == 1:
-        return path
-    stem, ending = os.path.splitext(path)
-    return f"{stem}-{group.rank:05d}-of-{group.ranks:05d}{ending}"
 
 
 def _write_npz(path: str, batches: Iterator[Columns]) -> None:

@@ -53,13 +53,13 @@ class SavedFunction:
         return self._function(self._arranged(features), *self._rest)
 
     def _arranged(self, features: Any) -> Any:
-        inputs = self._inputs
+        inputs, chosen = self._inputs, features  # without an annotation, which AutoGraph cannot transform
         if isinstance(inputs, Mapping):
             if len(inputs) == 1 and not isinstance(features, Mapping):
                 features = {next(iter(inputs)): _single(features)}
             if not isinstance(features, Mapping) or not set(inputs) <= set(features):
                 raise self._misfit(features)
-            chosen: Any = {name: features[name] for name in inputs}
+            chosen = {name: features[name] for name in inputs}
         elif isinstance(inputs, (list, tuple)):
             if isinstance(features, Mapping):
                 if not set(self.input_names) <= set(features):

@@ -16,6 +16,7 @@ from akdl.near_names import listed
 from akdl.wire import Column, Rows, TableColumn
 from akdl.wire.cells import Array, Cells, fill_column, joined, lengths_of, offsets_of, spread
 from akdl.wire.column_type import POINTS_IN_TIME, Kind, type_of
+from akdl.wire.columns import Values
 
 _NUMBER_BYTES = 8
 
@@ -124,7 +125,7 @@ class _ExampleColumn:
         if not self._is_nullable:
             self._refuse(ValueError, row, "a value, since the column is NOT NULL", "none")
 
-    def fill(self, column: Column, cells: Sequence[Any], valid: Optional[Array]) -> None:
+    def fill(self, column: Column, cells: Values, valid: Optional[Array]) -> None:
         where = f"column {self.name!r} ({self._sql_type})"
         cell_offsets, has_value = None, valid
         if self.is_array:

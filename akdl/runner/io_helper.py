@@ -6,13 +6,12 @@ The format of model tables is described in `akdl.storage.model_archive`.
 import base64
 import glob
 import os
-import shutil
-from typing import Any, Dict
+from typing import Any
 
 import tensorflow as tf
 
 from akdl.storage.archive import unpack_archive
-from akdl.storage.model_archive import CHUNK_BYTES, find_saved_model, write_model
+from akdl.storage.model_archive import write_model
 
 _FILES_OF_TRAINING = (
     "checkpoint",
@@ -38,18 +37,6 @@ def output_model_to_flink(model_dir: str, output_writer: Any) -> None:
 def output_model_ckpt_to_flink(saved_model_dir: str, latest_ckpt_dir: str, output_writer: Any) -> None:
     """Write a SavedModel, and the content of a folder with a checkpoint, as rows of one model table."""
     write_model(saved_model_dir, output_writer, checkpoint=latest_ckpt_dir)
-
-
-def find_timestamp_dir(saved_model_dir: str) -> str:
-    """Return the SavedModel in a folder, see `akdl.storage.model_archive.find_saved_model`."""
-    return find_saved_model(saved_model_dir)
-
-
-def pack_dir_to_file(directory: str, chunk_size: int = CHUNK_BYTES) -> Dict[str, Any]:
-    """Write the content of a folder as a zip file next to it; return its name, size, and number of chunks."""
-    path = shutil.make_archive(os.path.abspath(directory), "zip", directory)
-    size = os.path.getsize(path)
-    return {"name": path, "size": size, "chunk_size": chunk_size, "chunks": -(-size // chunk_size)}
 
 
 def unpack_model_from_flink(model_path: str, work_dir: str) -> str:
@@ -83,28 +70,3 @@ def remove_checkpoint_files(model_dir: str) -> None:
                 tf.io.gfile.rmtree(path)
             else:
                 tf.io.gfile.remove(path)
-
-
-def gfile_copy_dir_content(remote_dir: str, local_dir: str) -> None:
-    """Copy the content of a folder to another one with TensorFlow's file access; replace files of the same name."""
-    tf.io.gfile.makedirs(local_dir)
-    for entry in tf.io.gfile.listdir(remote_dir):
-        name = entry.strip("/")
-        if name:
-            source, target = os.path.join(remote_dir, name), os.path.join(local_dir, name)
-            copy = gfile_copy_dir_content if tf.io.gfile.isdir(source) else _replace
-            copy(source, target)
-
-
-def file_io_copy_fix(src: str, dst: str, overwrite: bool = False) -> None:
-    """Copy a file with TensorFlow's file access; a ValueError if `dst` exists, unless `overwrite` is set."""
-    if not overwrite and tf.io.gfile.exists(dst):
-        raise ValueError(f"{dst} exists: set overwrite=True to replace it")
-    _replace(src, dst)
-
-
-def _replace(source: str, target: str) -> None:
-    # gfile.copy fails for object stores that cannot rename; reading and writing work everywhere.
-    with tf.io.gfile.GFile(source, "rb") as read, tf.io.gfile.GFile(target, "wb") as written:
-        written.write(b"")  # creates the file even if it is empty
-        shutil.copyfileobj(read, written)

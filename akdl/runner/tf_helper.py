@@ -1,10 +1,6 @@
 """TensorFlow helpers that scripts written for Alink import from this module."""
 
-from typing import Optional
-
 import tensorflow as tf
-
-from akdl.wire import Example
 
 
 def set_intra_op_parallelism(intra_op_parallelism_threads: int = 1) -> None:
@@ -17,11 +13,3 @@ def set_intra_op_parallelism(intra_op_parallelism_threads: int = 1) -> None:
     config.gpu_options.allow_growth = True
     with tf.Graph().as_default(), tf.compat.v1.Session(config=config) as session:
         session.run(tf.constant(1.0) * tf.constant(1.0))
-
-
-def preview_tfrecords_file(filepath: str, count: Optional[int] = None) -> None:
-    """Print the Examples of a TFRecord file, or the first `count` of them, with their numbers from 0."""
-    for number, record in enumerate(tf.compat.v1.io.tf_record_iterator(filepath)):
-        if number == count:
-            return
-        print(number, Example.FromString(record))

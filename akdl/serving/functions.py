@@ -38,7 +38,8 @@ class FunctionRunner:
         self._folder = os.path.join(os.path.realpath(folder), "")
         self._inputs = {column.name: type_of(column) for column in serving.input_columns}
         self._outputs = {column.name: type_of(column) for column in serving.output_columns}
-        self.signature = Signature(name, _described(self._inputs), _described(self._outputs))
+        self._outputs.pop(serving.model_column, None)
+        self.signature = Signature(name, described(self._inputs), described(self._outputs))
         self.turn = threading.Lock()
         make = getattr(import_file(self._folder + path, self._folder.rstrip(os.sep)), name, None)
         if not callable(make):
@@ -99,7 +100,8 @@ class FunctionRunner:
         return f"{failure.type}: {failure.message}{place}"
 
 
-def _described(types: Mapping[str, ColumnType]) -> Tuple[TensorDescription, ...]:
+def described(types: Mapping[str, ColumnType]) -> Tuple[TensorDescription, ...]:
+    """Inputs or outputs that correspond to columns."""
     return tuple(
         TensorDescription(name, _DTYPES.get(MEANINGS[each.kind].sent, "string"), (-1, -1) if each.is_array else (-1,), name)
         for name, each in types.items()

@@ -16,7 +16,8 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from akdl.serving.number_cells import NUMBERS, NumberCells, shown
+from akdl.near_names import short
+from akdl.serving.number_cells import NUMBERS, NumberCells
 from akdl.serving.prediction_errors import CellError, SignatureError
 from akdl.serving.signature import TensorDescription, shape_text
 from akdl.wire.cells import Array
@@ -161,7 +162,7 @@ class _StringCells:
         try:
             array = np.array(cell, object)
         except ValueError:
-            raise CellError(f"expected an array, got lists of different length: {shown(cell)}") from None
+            raise CellError(f"expected an array, got lists of different length: {short(cell)}") from None
         return encoded(array)
 
 
@@ -225,7 +226,10 @@ def encoded(array: Array) -> Array:
     result = np.empty(array.shape, object)
     for place, element in enumerate(array.flat):
         if isinstance(element, str):
-            element = element.encode("utf-8")
+            try:
+                element = element.encode("utf-8")
+            except UnicodeEncodeError:
+                raise CellError(f"{short(element)} is not valid Unicode text: it has half of a surrogate pair") from None
         elif not isinstance(element, bytes):
             raise CellError(f"expected a string or bytes, got {'null' if element is None else type(element).__name__}")
         result.flat[place] = element

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Set, Tuple
 
 from akdl.serving.model import ServedModel
-from akdl.serving.model_folder import ModelFolder
+from akdl.serving.model_folder import Model, ModelFolder
 from akdl.serving.prediction_errors import BadRow, ServingError
 from akdl.serving.stalled_batches import UNWATCHED, WatchedCall
 from akdl.wire.columns import Values
@@ -21,19 +21,25 @@ class LiveModel:
     """The current model. Thread-safe.
 
     One model predicts all of a batch. A new model is loaded next to the old one and predicts some of the latest rows as a
-    trial, which also spares its first batch the slow first call; then it takes over.
+    trial, which also spares its first batch the slow first call; then it takes over. `model_column` gets the name of the model.
     """
 
-    def __init__(self, path: str, load: Callable[[str], ServedModel]) -> None:
-        self._load = load
+    def __init__(self, path: Model, load: Callable[[str], ServedModel], name: str = "", model_column: str = "") -> None:
+        self._load, self._model_column = load, model_column
         self._condition = threading.Condition()
         self._offers = threading.Lock()  # serializes offers
         self._sample: Optional[_Sample] = None
-        self._current = self._loaded(path, os.path.basename(os.path.normpath(path)))
+        self._current = self._loaded(
+            path, name or os.path.basename(os.path.normpath(path if isinstance(path, str) else "table"))
+        )
 
     @property
     def model(self) -> ServedModel:
         return self._current.model
+
+    @property
+    def name(self) -> str:
+        return self._current.name
 
     def predict_collecting(
         self, columns: Mapping[str, Any], rows: int, call: WatchedCall = UNWATCHED
@@ -44,6 +50,8 @@ class LiveModel:
         if rows:
             first = {name: column[:_TRIAL_ROWS] for name, column in columns.items()}
             self._sample = _Sample(first, min(rows, _TRIAL_ROWS), {row for row, _ in bad})
+        if self._model_column:
+            results[self._model_column] = [used.name] * rows
         return results, bad, used.number
 
     def offer(self, path: str, name: str) -> str:
@@ -65,10 +73,14 @@ class LiveModel:
             gc.collect()  # a loaded model is a reference cycle; free its memory now
             return f"the model {new.name} took over from the model {old.name}, after {seconds:.1f} s of loading"
 
+    def close(self) -> None:
+        """Release the model. Safe to call twice."""
+        self._current.close()
+
     def remove_files(self) -> None:
         self._current.folder.remove()
 
-    def _loaded(self, path: str, name: str) -> "_Loaded":
+    def _loaded(self, path: Model, name: str) -> "_Loaded":
         folder = ModelFolder(path)
         try:
             return _Loaded(name, folder, self._load(folder.path))

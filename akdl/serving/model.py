@@ -137,11 +137,13 @@ class ServedModel:
         for batch in self._batches(values, good, call.most_rows or self._batch_size):
             parts.extend(self._predict_batch(values, batch, errors, call))
         results = {
-            converter.name: _gathered([(part.rows, part.cells[index]) for part in parts], count)
+            converter.name: gathered([(part.rows, part.cells[index]) for part in parts], count)
             for index, converter in enumerate(self._outputs)
         }
-        if errors:
-            results = {name: _without(cells, errors) for name, cells in results.items()}
+        if errors:  # one output may have succeeded where another failed
+            results = {
+                name: [None if row in errors else cell for row, cell in enumerate(cells)] for name, cells in results.items()
+            }
         return results, sorted(errors.items())
 
     def close(self) -> None:
@@ -323,11 +325,16 @@ class _Predicted(NamedTuple):
     cells: List[Values]
 
 
-def _gathered(parts: Sequence[Tuple[Sequence[int], Values]], count: int) -> Values:
-    in_order = sum(len(rows) for rows, _ in parts) == count and all(isinstance(rows, range) for rows, _ in parts)
+def gathered(parts: Sequence[Tuple[Sequence[int], Values]], count: int) -> Values:
+    """Cells of a column from parts of its rows; None in the rows of no part."""
+    is_whole = sum(len(rows) for rows, _ in parts) == count
+    in_order = is_whole and all(isinstance(rows, range) for rows, _ in parts)
     arrays = [cells for _, cells in parts if not isinstance(cells, list)]
-    if in_order and len(arrays) == len(parts) and len({array.shape[1:] for array in arrays}) == 1:
-        return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+    if is_whole and len(arrays) == len(parts) and len({array.shape[1:] for array in arrays}) == 1:
+        whole = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+        if not in_order:
+            whole = whole[np.argsort(np.concatenate([rows for rows, _ in parts]))]
+        return whole
     if in_order:
         return list(itertools.chain.from_iterable(part for _, part in parts))
     cells: List[Any] = [None] * count
@@ -335,8 +342,3 @@ def _gathered(parts: Sequence[Tuple[Sequence[int], Values]], count: int) -> Valu
         for row, cell in zip(rows, part):
             cells[row] = cell
     return cells
-
-
-def _without(cells: Values, errors: Mapping[int, str]) -> List[Any]:
-    """Values with None for bad rows: one output may have succeeded where another failed."""
-    return [None if row in errors else cell for row, cell in enumerate(cells)]

@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 from concurrent import futures
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 import grpc
 from google.protobuf import json_format
@@ -25,18 +25,21 @@ from akdl.errors.failure import failure_of
 from akdl.folders.shared_folder import wait_and_remove
 from akdl.process.parent import exit_with_parent, take_settings
 from akdl.serving.functions import FunctionRunner
+from akdl.serving.keyed_models import CACHE_BYTES, KeyedModels
 from akdl.serving.live_model import LiveModel
 from akdl.serving.model import BATCH_BYTES, ServedModel
 from akdl.serving.model_stream import ModelFolderWatch
 from akdl.serving.output_cells import OutputColumn
 from akdl.serving.prediction_errors import ServingError
+from akdl.serving.shadowed_model import ShadowedModel
 from akdl.serving.stalled_batches import CALL, BatchWatch, WatchedCall
 from akdl.serving.tensorflow_import import import_tensorflow
 from akdl.storage.model_archive import ModelError
+from akdl.storage.whole_file import WholeFile
 from akdl.wire import BadRow, Description, Empty, Failure, Notice, Notices, Offer, Prediction, Rows, ServedTensor, Serving
 from akdl.wire.columns import decode_columns, fill_rows, is_utf8
 from akdl.wire.service import ADDRESS_FILE, PREDICT_SERVICE
-from akdl.wire.token import RefusesStrangers
+from akdl.wire.token import guarded_server
 
 logger = logging.getLogger(__name__)
 
@@ -59,30 +62,21 @@ class ModelServer:
         self._watch = BatchWatch(serving.infer_timeout_s, work_dir or ".")
         self._work_dir = work_dir
         self._ready = threading.Event()
-        self._live: Optional[LiveModel] = None
+        self._live: Union[LiveModel, KeyedModels, ShadowedModel, None] = None
         self._notices: List[Notice] = []
         self._notices_lock = threading.Lock()
         self._description = Description()
         self._socket = address[len("unix:") :] if address.startswith("unix:") else None
-        self._server = grpc.server(
-            futures.ThreadPoolExecutor(_CALLS_AT_ONCE, thread_name_prefix="akdl-predict"),
-            interceptors=[RefusesStrangers(token, "this process has no token for this model")],
-            options=[
-                ("grpc.max_send_message_length", -1),
-                ("grpc.max_receive_message_length", -1),
-                ("grpc.so_reuseport", 0),  # by default two servers would share a port silently
-            ],
-        )
+        calls = futures.ThreadPoolExecutor(_CALLS_AT_ONCE, thread_name_prefix="akdl-predict")
+        self._server = guarded_server(calls, token, "this process has no token for this model")
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(PREDICT_SERVICE, self._handlers()),))
         port = self._server.add_insecure_port(address)
         if not port:
             raise ServingError(f"cannot listen on {address}")
         self._server.start()
         if self._socket is None and work_dir is not None:
-            part = os.path.join(work_dir, f".{ADDRESS_FILE}")
-            with open(part, "w", encoding="ascii") as file:
-                file.write(f"{address.rsplit(':', 1)[0]}:{port}")
-            os.rename(part, os.path.join(work_dir, ADDRESS_FILE))
+            with WholeFile(os.path.join(work_dir, ADDRESS_FILE)) as file:
+                file.write(f"{address.rsplit(':', 1)[0]}:{port}".encode("ascii"))
 
     def load(self) -> None:
         started = time.monotonic()
@@ -109,13 +103,19 @@ class ModelServer:
 
     def _load(self) -> None:
         serving = self._serving
-        live = LiveModel(serving.model, self._served)
-        self._live = live
-        self._description = Description(
-            inputs=_tensors(live.model.inputs),
-            outputs=_tensors(live.model.outputs),
-            gpus=os.environ.get("CUDA_VISIBLE_DEVICES", ""),
-        )
+        self._description = Description(gpus=os.environ.get("CUDA_VISIBLE_DEVICES", ""))
+        if serving.model_key:
+            outputs, most = [column.name for column in serving.output_columns], serving.model_cache_bytes or CACHE_BYTES
+            self._live = KeyedModels(
+                serving.model, serving.model_key, self._served, outputs, most, serving.default_model, serving.model_column
+            )
+            return
+        self._live = live = LiveModel(serving.model, self._served, serving.function, serving.model_column)
+        self._description.inputs.extend(_tensors(live.model.inputs))
+        self._description.outputs.extend(_tensors(live.model.outputs))
+        if serving.candidate:
+            candidate = LiveModel(serving.candidate, self._served, "", serving.model_column)
+            self._live = ShadowedModel((live, candidate), serving, list(live.model.outputs), self._report)
         if serving.model_folder:
             watch = ModelFolderWatch(serving.model_folder, serving.models_from_ms, self._offer, self._report)
             watch.look()  # a restarted job starts with its latest model
@@ -123,14 +123,16 @@ class ModelServer:
 
     def _served(self, folder: str) -> ServedModel:
         serving = self._serving
-        names = [column.name for column in serving.input_columns]
-        output_keys: Sequence[Optional[str]] = serving.output_keys or [None for _ in serving.output_columns]
+        names = [column.name for column in serving.input_columns if column.name != serving.model_key]
+        outputs = [column for column in serving.output_columns if column.name != serving.model_column]
+        outputs = outputs[: len(outputs) // (2 if serving.candidate else 1)]
+        output_keys: Sequence[Optional[str]] = serving.output_keys or [None for _ in outputs]
         return ServedModel(
             FunctionRunner(folder, serving) if serving.function else folder,
             serving.tag or "serve",
             serving.signature or "serving_default",
             dict(zip(names, serving.input_keys)) if serving.input_keys else names,
-            [OutputColumn(column.name, column.type, key) for column, key in zip(serving.output_columns, output_keys)],
+            [OutputColumn(column.name, column.type, key) for column, key in zip(outputs, output_keys)],
             cells_hold_batches=serving.cells_hold_batches,
             batch_size=serving.batch_size or 256,
             batch_bytes=serving.batch_bytes or BATCH_BYTES,
@@ -147,7 +149,7 @@ class ModelServer:
             watch.look()
 
     def _offer(self, path: str, name: str) -> None:
-        assert self._live is not None
+        assert isinstance(self._live, LiveModel)
         self._report(logging.INFO, self._live.offer(path, name))
 
     def _report(self, level: int, text: str) -> None:

@@ -25,7 +25,7 @@ from akdl.serving.prediction_errors import ServingError
 from akdl.storage.files import file_states
 from akdl.storage.model_archive import find_saved_model
 
-_ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2")
+ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2")
 _UNFINISHED = re.compile(r"[._]|temp-|.*\.(tmp|part|incomplete)$")
 SETTLE_S = 1.0  # more recently changed files may be part of an unfinished copy
 _AGAIN_S = 60.0  # until a broken model is tried again with unchanged files
@@ -88,7 +88,7 @@ def published(folder: str) -> List[PublishedModel]:
     found = []
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
-        if not _UNFINISHED.match(name) and (name.lower().endswith(_ARCHIVES) or os.path.isdir(path)):
+        if not _UNFINISHED.match(name) and (name.lower().endswith(ARCHIVES) or os.path.isdir(path)):
             time_ms = _time_of_name(name.split(".")[0])
             if time_ms is None:
                 try:

@@ -6,6 +6,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
+from akdl.near_names import short
 from akdl.serving.prediction_errors import CellError
 from akdl.serving.signature import shape_text
 from akdl.wire.cells import Array
@@ -49,19 +50,15 @@ class NumberCells:
     def _stacked(self, cells: List[Any]) -> Optional[Array]:
         types = {type(cell) for cell in cells}
         if types == {bytes}:
-            return self._stacked_bytes(cells)
+            size = len(cells[0])
+            is_uniform = size > 0 and size % self.dtype.itemsize == 0 and all(len(cell) == size for cell in cells)
+            return self._from_bytes(b"".join(cells)).reshape(len(cells), -1) if is_uniform else None
         if len(types) == 1 and isinstance(cells[0], np.ndarray):
             is_uniform = len({(cell.shape, cell.dtype) for cell in cells}) == 1
             return np.stack(cells) if is_uniform else None
         if not types.isdisjoint((str, bytes, type(None))):
             return None
         return self._stacked_numbers(cells)
-
-    def _stacked_bytes(self, cells: List[bytes]) -> Optional[Array]:
-        size = len(cells[0])
-        if size == 0 or any(len(cell) != size for cell in cells):
-            return None
-        return self._from_bytes(b"".join(cells)).reshape(len(cells), -1)
 
     def _stacked_numbers(self, cells: List[Any]) -> Optional[Array]:
         try:
@@ -79,7 +76,7 @@ class NumberCells:
             shape = tuple(int(size) for size in _words(header.group(1))) if header else None
             parsed = np.array([self._parse(element) for element in elements], self._parsed_type)
         except (ValueError, KeyError, OverflowError):
-            raise CellError(f"expected {self.dtype} numbers, got the string {shown(text)}") from None
+            raise CellError(f"expected {self.dtype} numbers, got the string {short(text)}") from None
         array = self._cast(parsed)
         if shape is None:
             return array.reshape(()) if array.size == 1 and self._has_open_shape else array
@@ -98,20 +95,20 @@ class NumberCells:
         try:
             array = np.asarray(cell)
         except (ValueError, TypeError):
-            raise CellError(f"expected an array, got lists of different length: {shown(cell)}") from None
+            raise CellError(f"expected an array, got lists of different length: {short(cell)}") from None
         if array.dtype == object:
             array = self._from_objects(array, cell)
         if array.size == 0 and array.dtype.kind != "O":
             return array.astype(self.dtype)
         if array.dtype.kind not in _NUMBER_KINDS:
-            raise CellError(f"expected numbers, got {type(cell).__name__}: {shown(cell)}")
+            raise CellError(f"expected numbers, got {type(cell).__name__}: {short(cell)}")
         return self._cast(array)
 
     def _from_objects(self, array: Array, cell: object) -> Array:
         """Convert an array of decimals, or of integers beyond numpy's types, to numbers; return other arrays unchanged."""
         elements = list(array.flat)
         if any(element is None for element in elements):
-            raise CellError(f"expected values, got an array with null elements: {shown(cell)}")
+            raise CellError(f"expected values, got an array with null elements: {short(cell)}")
         if not all(isinstance(element, (decimal.Decimal, int)) for element in elements):
             return array
         try:
@@ -119,7 +116,7 @@ class NumberCells:
             number = int if is_exact else float
             return np.array([number(element) for element in elements]).reshape(array.shape)
         except (ValueError, OverflowError):  # not a number, infinite, or too large
-            raise CellError(f"expected {self.dtype}, got {shown(cell)}") from None
+            raise CellError(f"expected {self.dtype}, got {short(cell)}") from None
 
     def _cast(self, array: Array) -> Array:
         return cast(array, self.dtype, self.dtype)
@@ -135,17 +132,8 @@ def cast(array: Array, dtype: Any, name: object) -> Array:
     return result
 
 
-def shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:80] + "..."
-
-
 def _words(text: str) -> List[str]:
     return text.replace(",", " ").split()
-
-
-def _boolean(word: str) -> int:
-    return _BOOLEANS[word.lower()]
 
 
 def _integer(word: str) -> int:
@@ -159,7 +147,7 @@ def _integer(word: str) -> int:
 
 
 _PARSERS: Dict[str, Tuple[Callable[[str], Any], str]] = {
-    "b": (_boolean, "?"),
+    "b": (lambda word: _BOOLEANS[word.lower()], "?"),
     "i": (_integer, "i8"),
     "u": (_integer, "u8"),
     "f": (float, "f8"),
@@ -178,10 +166,6 @@ def _to_floats(array: Array, dtype: Any) -> Tuple[Array, Optional[Array]]:
     return result, np.isfinite(result) | ~np.isfinite(array)
 
 
-def _to_booleans(array: Array, dtype: object) -> Tuple[Array, Optional[Array]]:
-    return array.astype(dtype), (array == 0) | (array == 1)
-
-
 def _to_integers(array: Array, dtype: Any) -> Tuple[Array, Optional[Array]]:
     limits = np.iinfo(dtype)
     if array.dtype.kind == "b":
@@ -197,7 +181,7 @@ def _to_integers(array: Array, dtype: Any) -> Tuple[Array, Optional[Array]]:
 
 
 _CONVERSIONS: Dict[str, Callable[[Array, Any], Tuple[Array, Optional[Array]]]] = {
-    "b": _to_booleans,
+    "b": lambda array, dtype: (array.astype(dtype), (array == 0) | (array == 1)),
     "i": _to_integers,
     "u": _to_integers,
     "f": _to_floats,

@@ -98,13 +98,15 @@ class OutputConverter:
 
     def _converter(self, source: str) -> Callable[[Array], Values]:
         if self._kind is Kind.STRING:
-            return self._string_arrays if self._is_array else _joined
+            return (lambda array: list(map(_words, self._elements(array)))) if self._is_array else _joined
         if self._kind is Kind.BYTES and self._is_array:
             return self._bytes_arrays
+        if self._kind is Kind.BYTES and source == "text":
+            return lambda array: list(map(bytes, self._elements(array).tolist()))
         if self._kind is Kind.BYTES:
-            return self._bytes if source == "text" else _raw
+            return lambda array: [row.tobytes() for row in _little(array)]
         if self._kind is Kind.BOOLEAN:
-            return self._booleans
+            return lambda array: self._elements(array).astype(bool)
         self._target = np.dtype(DTYPES[MEANINGS[self._kind].sent])
         return self._numbers
 
@@ -116,20 +118,11 @@ class OutputConverter:
             raise CellError(f"expected one value in each row, got {flat.shape[1]}: declare an ARRAY or STRING")
         return flat[:, 0]
 
-    def _booleans(self, array: Array) -> Values:
-        return self._elements(array).astype(bool)
-
     def _numbers(self, array: Array) -> Values:
         elements = self._elements(array)
         if elements.dtype == object:
             elements = _parsed(elements, self._target)
         return cast(elements, self._target, self._kind.value)
-
-    def _bytes(self, array: Array) -> Values:
-        return list(map(bytes, self._elements(array).tolist()))
-
-    def _string_arrays(self, array: Array) -> Values:
-        return [_words(row) for row in self._elements(array)]
 
     def _bytes_arrays(self, array: Array) -> Values:
         if array.dtype == object:
@@ -166,10 +159,6 @@ def _words(row: Array) -> List[str]:
     if row.dtype == bool:
         return ["true" if element else "false" for element in row]
     return [str(element) for element in row]  # numpy's scalars have the shortest text of the same float32
-
-
-def _raw(array: Array) -> Values:
-    return [row.tobytes() for row in _little(array)]
 
 
 def _little(array: Array) -> Array:

@@ -6,20 +6,58 @@ For example:
         predictor.map((7, [1.0, 2.0]))  # (7, [1.0, 2.0], 0.25)
 """
 
-from typing import Any, List, Mapping, Optional, Sequence, Tuple, Union
+import functools
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
 import numpy as np
 
 from akdl.near_names import listed
+from akdl.serving.keyed_models import CACHE_BYTES, KeyedModels
+from akdl.serving.live_model import LiveModel
 from akdl.serving.model import BATCH_BYTES, ServedModel
-from akdl.serving.model_folder import Model, ModelFolder
+from akdl.serving.model_folder import Model
 from akdl.serving.output_cells import OutputColumn
 from akdl.serving.prediction_errors import BadRow, RowsError, ServingError
+from akdl.wire.columns import Values
 
 Row = Tuple[Any, ...]
+_Predictor = TypeVar("_Predictor", bound="Predictor")
 
 
-class RowPredictor:
+class Predictor:
+    """Methods of predictors for single rows, and the end of a `with` block."""
+
+    map_batch: Callable[..., Any]
+    close: Callable[[], None]
+
+    def map(self, row: Sequence[object]) -> Row:
+        """Predict one row, given in the order of the input columns. ARRAYs are returned as lists.
+
+        Raises:
+            RowsError: The row cannot be predicted.
+        """
+        return self.map_batch([row])[0]  # type: ignore[no-any-return]
+
+    def predict(self, values: Union[Sequence[object], "np.ndarray[Any, Any]"]) -> List[Any]:
+        """Predict one row, a sequence or an array of one dimension, and return a list.
+
+        Raises:
+            RowsError: The row cannot be predicted.
+        """
+        if isinstance(values, np.ndarray):
+            if values.ndim != 1:
+                raise ServingError(f"expected one row, an array of one dimension, got the shape {list(values.shape)}")
+            values = values.tolist()
+        return list(self.map(list(values)))
+
+    def __enter__(self: _Predictor) -> _Predictor:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+class RowPredictor(Predictor):
     """Predicts rows with a SavedModel. Thread-safe.
 
     Args:
@@ -41,6 +79,10 @@ class RowPredictor:
         intra_op_parallelism: Threads inside one operation. TensorFlow has one such pool per process, set by its first use.
         cells_hold_batches: Cells are whole tensors with the batch dimension, and the model is called for each row alone.
         defaults: Column to the value that replaces null; without one, a null is an error of its row.
+        model_col: Result column with the version of the model: `model_version`, by default the name of its file or folder.
+        model_key_col: Input column that names the model of each row, in `model`, which is a folder, an archive or an address.
+        default_model: Name of the model for rows whose own is missing.
+        model_cache_bytes: Most bytes of memory for loaded models.
 
     Raises:
         ModelError: There is no usable model.
@@ -65,63 +107,50 @@ class RowPredictor:
         intra_op_parallelism: Optional[int] = None,
         cells_hold_batches: bool = False,
         defaults: Optional[Mapping[str, object]] = None,
+        model_col: Optional[str] = None,
+        model_version: str = "",
+        model_key_col: Optional[str] = None,
+        default_model: Optional[str] = None,
+        model_cache_bytes: int = CACHE_BYTES,
     ) -> None:
         self._input_columns = list(input_columns)
-        selected = _known("selectedCols", selected_cols, self._input_columns)
+        keys = _known("modelKeyCol", [] if model_key_col is None else [model_key_col], self._input_columns)
+        selected = [name for name in _known("selectedCols", selected_cols, self._input_columns) if name not in keys]
         reserved = _known("reservedCols", reserved_cols, self._input_columns)
         if len(set(selected)) != len(selected):
             raise ServingError(f"selectedCols names a column twice: {listed(selected)}")
-        _check_paired("inputSignatureDefs", input_signature_defs, selected, "selectedCols")
+        check_paired("inputSignatureDefs", input_signature_defs, selected, "selectedCols")
         names = [name for name, _ in output_schema]
-        doubled = in_both(reserved_cols, names)
-        if doubled:
-            raise ServingError(doubled)
-        _check_paired("outputSignatureDefs", output_signature_defs, names, "outputSchemaStr")
+        check_reserved(reserved_cols, names)
+        check_paired("outputSignatureDefs", output_signature_defs, names, "outputSchemaStr")
         output_keys: Sequence[Optional[str]] = output_signature_defs or [None for _ in names]
-        self._selected = [(name, self._input_columns.index(name)) for name in selected]
-        self._result = result_columns(self._input_columns, reserved, names)
-        self._folder = ModelFolder(model)
-        try:
-            self._model = ServedModel(
-                self._folder.path,
-                graph_def_tag,
-                signature_def_key,
-                selected if input_signature_defs is None else dict(zip(selected, input_signature_defs)),
-                [OutputColumn(name, type_, key) for (name, type_), key in zip(output_schema, output_keys)],
-                cells_hold_batches=cells_hold_batches,
-                batch_size=infer_batch_size,
-                batch_bytes=infer_batch_bytes,
-                intra_op_parallelism=intra_op_parallelism,
-                defaults=defaults,
+        self._selected = [*selected, *keys]
+        load = functools.partial(
+            ServedModel,
+            tag=graph_def_tag,
+            signature=signature_def_key,
+            inputs=selected if input_signature_defs is None else dict(zip(selected, input_signature_defs)),
+            outputs=[OutputColumn(name, type_, key) for (name, type_), key in zip(output_schema, output_keys)],
+            cells_hold_batches=cells_hold_batches,
+            batch_size=infer_batch_size,
+            batch_bytes=infer_batch_bytes,
+            intra_op_parallelism=intra_op_parallelism,
+            defaults=defaults,
+        )
+        results = names if model_col is None else [*names, model_col]
+        self._result = result_columns(self._input_columns, reserved, results)
+        self._model: Union[LiveModel, KeyedModels]
+        if model_key_col is None:
+            self._model = LiveModel(model, load, model_version, model_col or "")
+        else:
+            self._model = KeyedModels(
+                str(model), model_key_col, load, results, model_cache_bytes, default_model or "", model_col or ""
             )
-        except BaseException:
-            self._folder.remove()
-            raise
 
     @property
     def output_columns(self) -> List[str]:
         """Names of the result's values, in order."""
         return [name for name, _ in self._result]
-
-    def map(self, row: Sequence[object]) -> Row:
-        """Predict one row, given in the order of the input columns. ARRAYs are returned as lists.
-
-        Raises:
-            RowsError: The row cannot be predicted.
-        """
-        return self.map_batch([row])[0]
-
-    def predict(self, values: Union[Sequence[object], "np.ndarray[Any, Any]"]) -> List[Any]:
-        """Predict one row, a sequence or an array of one dimension, and return a list.
-
-        Raises:
-            RowsError: The row cannot be predicted.
-        """
-        if isinstance(values, np.ndarray):
-            if values.ndim != 1:
-                raise ServingError(f"expected one row, an array of one dimension, got the shape {list(values.shape)}")
-            return list(self.map(values.tolist()))
-        return list(self.map(values))
 
     def map_batch(self, rows: Sequence[Sequence[object]]) -> List[Row]:
         """Predict many rows.
@@ -136,29 +165,18 @@ class RowPredictor:
 
     def map_batch_collecting(self, rows: Sequence[Sequence[object]]) -> Tuple[List[Row], List[BadRow]]:
         """Predict many rows; bad rows have None as their predictions, and are also returned with their errors."""
-        width = len(self._input_columns)
-        for number, row in enumerate(rows):
-            if len(row) != width:
-                raise RowsError([(number, f"expected {width} values ({', '.join(self._input_columns)}), got {len(row)}")])
-        columns = {name: [row[place] for row in rows] for name, place in self._selected}
-        predicted, bad = self._model.predict_collecting(columns, len(rows))
-        cells = {
-            name: column.tolist() if isinstance(column, np.ndarray) else list(map(_plain, column))
-            for name, column in predicted.items()
-        }
-        parts = [cells[name] if place is None else [row[place] for row in rows] for name, place in self._result]
+        results, bad = self.map_columns_collecting(columns_of_rows(self._input_columns, rows), len(rows))
+        parts = [cells_of(results[name]) if place is None else results[name] for name, place in self._result]
         return list(zip(*parts)), bad
+
+    def map_columns_collecting(self, columns: Mapping[str, Values], rows: int) -> Tuple[Dict[str, Values], List[BadRow]]:
+        """Predict rows given by column, and return the result columns; a reserved column is the given object."""
+        predicted, bad, _ = self._model.predict_collecting({name: columns[name] for name in self._selected}, rows)
+        return {name: predicted[name] if place is None else columns[name] for name, place in self._result}, bad
 
     def close(self) -> None:
         """Release the model. Safe to call twice."""
         self._model.close()
-        self._folder.remove()
-
-    def __enter__(self) -> "RowPredictor":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
 
 def result_columns(inputs: Sequence[str], reserved: Sequence[str], outputs: Sequence[str]) -> List[Tuple[str, Optional[int]]]:
@@ -175,15 +193,21 @@ def result_columns(inputs: Sequence[str], reserved: Sequence[str], outputs: Sequ
     return front + [(name, None) for name in outputs if name not in inputs]
 
 
-def in_both(reserved: Optional[Sequence[str]], outputs: Sequence[str], parameter: str = "outputSchemaStr") -> str:
-    """Error text for a reserved column that is also an output and would be replaced; "" if there is no such column."""
+def check_reserved(reserved: Optional[Sequence[str]], outputs: Sequence[str]) -> None:
+    """ServingError for a reserved column that is also an output, and would be replaced."""
     names = [name for name in reserved or () if name in outputs]
-    if not names:
-        return ""
-    return (
-        f"reservedCols and {parameter} both name {listed(names)}: give the output another name in {parameter}, "
-        "or leave the column out of reservedCols, and the output replaces it"
-    )
+    if names:
+        raise ServingError(
+            f"reservedCols and outputSchemaStr both name {listed(names)}: give the output another name in outputSchemaStr, "
+            "or leave the column out of reservedCols, and the output replaces it"
+        )
+
+
+def check_paired(parameter: str, keys: Optional[Sequence[str]], names: Sequence[str], other: str) -> None:
+    """ServingError unless there is one key of the signature for each column."""
+    if keys is not None and len(keys) != len(names):
+        columns = f"{len(names)} names for the columns of {other} ({', '.join(names)})"
+        raise ServingError(f"{parameter}: expected {columns}, got {len(keys)}")
 
 
 def _known(parameter: str, names: Optional[Sequence[str]], columns: Sequence[str]) -> List[str]:
@@ -193,10 +217,18 @@ def _known(parameter: str, names: Optional[Sequence[str]], columns: Sequence[str
     return list(columns if names is None else names)
 
 
-def _check_paired(parameter: str, keys: Optional[Sequence[str]], names: Sequence[str], other: str) -> None:
-    if keys is not None and len(keys) != len(names):
-        raise ServingError(f"{parameter} has {len(keys)} names, {other} has {len(names)}; both need the same number")
+def columns_of_rows(names: Sequence[str], rows: Sequence[Sequence[object]]) -> Dict[str, List[object]]:
+    """Cells of each column; RowsError for a row of another length."""
+    for number, row in enumerate(rows):
+        if len(row) != len(names):
+            raise RowsError([(number, f"expected {len(names)} values ({', '.join(names)}), got {len(row)}")])
+    return {name: [row[place] for row in rows] for place, name in enumerate(names)}
 
 
-def _plain(value: object) -> Any:
+def cells_of(column: Values) -> List[object]:
+    """Python's own objects for the values of a column."""
+    return column.tolist() if isinstance(column, np.ndarray) else list(map(_plain, column))
+
+
+def _plain(value: object) -> object:
     return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value

@@ -83,7 +83,30 @@ def _load_function(
         results = function(**{key: constant(array) for key, array in feeds.items()})
         return {key: results[key].numpy() for key in keys}
 
-    return model, call
+    return model, _direct_call(function, keys) or call
+
+
+def _direct_call(function: Any, keys: List[str]) -> Optional[Call]:
+    """Call without TensorFlow's checks of arguments, which take 0.3 ms; None where the order of inputs or devices is open."""
+    import tensorflow as tf
+
+    captured, found = list(function.captured_inputs), sorted(function.structured_outputs)
+    inputs = function.inputs[: len(function.inputs) - len(captured)]
+    try:
+        order = [tensor.op.get_attr("_user_specified_name").decode() for tensor in inputs]
+    except ValueError:
+        return None
+    wanted = set(function.structured_input_signature[1])
+    has_others = any(device.device_type != "CPU" for device in tf.config.experimental.list_logical_devices())
+    if has_others or len(order) != len(wanted) or set(order) != wanted or len(found) != len(function.outputs):
+        return None
+    types, places, execute = [each.dtype for each in function.outputs], list(map(found.index, keys)), tf.raw_ops
+
+    def call(feeds: Dict[str, Array]) -> Dict[str, Array]:
+        results = execute.StatefulPartitionedCall(args=[*map(feeds.__getitem__, order), *captured], Tout=types, f=function)
+        return {key: results[place].numpy() for key, place in zip(keys, places)}
+
+    return call
 
 
 def _load_session(

@@ -9,7 +9,12 @@ import json
 import os
 import threading
 import time
-from typing import Dict, Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Dict, Iterator, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from akdl.storage.whole_file import WholeFile
+from akdl.wire.cells import Array
 
 CALL = "akdl-call"  # key of a `WatchedCall` in a call's metadata
 _LOOKS = 10  # within the limit
@@ -17,11 +22,20 @@ _STATUS = 74
 
 
 class WatchedCall(NamedTuple):
-    """A call whose batches are watched; `most_rows` of a batch (0: as set), and rows that are not computed."""
+    """A call whose batches are watched; `most_rows` of a batch (0: as set), and rows that are not computed.
+
+    A part of a call has the `places` of its rows in the whole.
+    """
 
     name: str = ""
     most_rows: int = 0
     left_out: Sequence[int] = ()
+    places: Optional[Array] = None
+
+    def within(self, places: Array) -> "WatchedCall":
+        """The part of this call with the rows at some places, which ascend."""
+        left_out = np.flatnonzero(np.isin(places, self.left_out)).tolist() if self.left_out else ()
+        return self._replace(left_out=left_out, places=places)
 
 
 UNWATCHED = WatchedCall()
@@ -38,7 +52,7 @@ class BatchWatch:
     def __init__(self, limit_s: float = 0.0, folder: str = ".") -> None:
         self.limit_s = limit_s
         self._folder = folder
-        self._running: Dict[int, Tuple[float, str, List[int]]] = {}  # thread to begin, call and rows
+        self._running: Dict[int, Tuple[float, str, Sequence[int]]] = {}  # thread to begin, call and rows
         if limit_s:
             threading.Thread(target=self._look, name="akdl-stalls", daemon=True).start()
 
@@ -46,7 +60,8 @@ class BatchWatch:
     def batch(self, call: WatchedCall, rows: Sequence[int]) -> Iterator[None]:
         """Look after a batch of these rows."""
         if self.limit_s and call.name:
-            self._running[threading.get_ident()] = (time.monotonic(), call.name, [int(row) for row in rows])
+            own = rows if call.places is None else [call.places[row] for row in rows]
+            self._running[threading.get_ident()] = (time.monotonic(), call.name, own)
         try:
             yield
         finally:
@@ -56,10 +71,9 @@ class BatchWatch:
         while True:
             time.sleep(min(self.limit_s / _LOOKS, 1.0))
             late = time.monotonic() - self.limit_s
-            stalled = {name: rows for begun, name, rows in list(self._running.values()) if begun < late}
+            running = list(self._running.values())
+            stalled = {name: list(map(int, rows)) for begun, name, rows in running if begun < late}
             if stalled:
-                path = stalled_file(self._folder, os.getpid())
-                with open(path + "~", "w", encoding="ascii") as file:
-                    json.dump(stalled, file)
-                os.rename(path + "~", path)
+                with WholeFile(stalled_file(self._folder, os.getpid())) as file:
+                    file.write(json.dumps(stalled).encode("ascii"))
                 os._exit(_STATUS)

@@ -19,6 +19,7 @@ import tempfile
 import zipfile
 from typing import IO, Any, Dict, Iterable, Iterator, Mapping, Optional, Set, Tuple
 
+from akdl.near_names import short
 from akdl.storage.archive import ArchiveError, unpack_archive
 from akdl.storage.limits import TEXT
 from akdl.tf_version import KERAS_FILES
@@ -286,11 +287,11 @@ def _bytes_of_model(head: Any) -> Optional[int]:
     except (ValueError, TypeError, KeyError, IndexError):
         if isinstance(head, str) and "akdl-model-" in head:
             raise ModelError(
-                f"the table names a model in the modelDir of the operator that trained it, {_shown(head)}: predict "
+                f"the table names a model in the modelDir of the operator that trained it, {short(head)}: predict "
                 "with that operator as the model, or with the zip file there as modelPath"
             ) from None
         _refuse_other_models(head)
-        raise ModelError(f"the row with model_id 0 should hold the name of a zip file, got {_shown(head)}") from None
+        raise ModelError(f"the row with model_id 0 should hold the name of a zip file, got {short(head)}") from None
 
 
 def _refuse_other_models(head: Any) -> None:
@@ -305,7 +306,7 @@ def _refuse_other_models(head: Any) -> None:
             "train it here with the operator of the same name"
         )
     if isinstance(facts, dict):
-        raise ModelError(f"the rows are a model of Alink without TensorFlow: {_shown(facts.get('modelName', sorted(facts)))}")
+        raise ModelError(f"the rows are a model of Alink without TensorFlow: {short(facts.get('modelName', sorted(facts)))}")
 
 
 def _number(row_id: Any, text: object) -> int:
@@ -316,7 +317,7 @@ def _number(row_id: Any, text: object) -> int:
     if not 0 <= number < _MOST_CHUNKS:
         raise ModelError(
             "the rows are not a model: expected rows of (model_id, model_info) numbered from 0, "
-            f"got {row_id!r} with {_shown(text)}"
+            f"got {row_id!r} with {short(text)}"
         )
     return number
 
@@ -326,15 +327,11 @@ def _decode(number: int, text: Any) -> bytes:
         chunk = base64.b64decode(text, validate=True)
     except (binascii.Error, TypeError, ValueError) as error:
         raise ModelError(
-            f"the row with model_id {number} should hold a chunk as base64 text, got {_shown(text)} ({error})"
+            f"the row with model_id {number} should hold a chunk as base64 text, got {short(text)} ({error})"
         ) from error
     if not 0 < len(chunk) <= CHUNK_BYTES:
         raise ModelError(f"the chunk with model_id {number} holds {len(chunk)} bytes, expected 1 to {CHUNK_BYTES}")
     return chunk
-
-
-def _shown(text: object) -> str:
-    return repr(text) if len(repr(text)) <= 40 else repr(text)[:40] + "..."
 
 
 def _extract(archive: IO[bytes], folder: str, name: str = "the archive that holds the model") -> None:

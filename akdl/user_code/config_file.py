@@ -10,7 +10,8 @@ class ConfigError(ValueError):
 
     def __init__(self, task: str, mistakes: Sequence[str]) -> None:
         self.mistakes = list(mistakes)
-        super().__init__("the {} config has {}:\n{}".format(task, _count(mistakes), "\n".join(f"- {one}" for one in mistakes)))
+        count = "a mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
+        super().__init__("\n".join([f"the {task} config has {count}:", *(f"- {one}" for one in mistakes)]))
 
 
 def read_config(path: str) -> Dict[str, Any]:
@@ -55,7 +56,3 @@ def named(value: object) -> str:
     if isinstance(value, (dict, list)):
         return "an object" if isinstance(value, dict) else "a list"
     return json.dumps(value)
-
-
-def _count(mistakes: Sequence[str]) -> str:
-    return "a mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"

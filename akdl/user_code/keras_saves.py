@@ -2,9 +2,9 @@
 
 import ast
 import os
-from typing import Iterator, Mapping, Optional
+from typing import Iterator
 
-from akdl.tf_version import KERAS_FILES, parse_version
+from akdl.tf_version import KERAS_FILES
 
 _OTHER_WAYS = ("tf_keras", "TF_USE_LEGACY_KERAS", "def save(", "def save_model(")  # Keras 2, or a save of the script's own
 _BRANCHES = (ast.If, ast.IfExp, ast.Try, ast.While)
@@ -12,12 +12,6 @@ _BRANCHES = (ast.If, ast.IfExp, ast.Try, ast.While)
 
 class LostModel(ValueError):
     """The script would lose its model after the training; the message names the line and the remedy."""
-
-
-def keras_3(version: Optional[str], environment: Mapping[str, str]) -> str:
-    """Version of Keras 3 that `tf.keras` will be, given the installed version of keras; "" for Keras 2."""
-    is_legacy = environment.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true")
-    return "" if version is None or is_legacy or parse_version(version) < (3,) else version
 
 
 def prepare_saving(main_script: str, saved_model_dir: str, version: str) -> None:

@@ -12,6 +12,10 @@ KERAS = "keras"
 ESTIMATOR = "estimator"
 
 ESTIMATOR_FUNCTIONS = ("model_fn", "train_input_fn", "eval_input_fn", "serving_input_receiver_fn")
+NO_MAIN = (
+    "{} defines no function `main`{}: the main script needs `def main(task_config)`, or `awf_*` callbacks of Keras, or the "
+    "four functions of an Estimator: " + ", ".join(ESTIMATOR_FUNCTIONS)
+)
 
 
 class UserModuleError(ValueError):
@@ -71,10 +75,7 @@ def kind_of(module: ModuleType, wanted: Optional[str] = None) -> str:
     """Kind of a main script: the wanted one, or else `main` where it is defined, or the only one."""
     found, where = kinds_in(module), file_of(module)
     if wanted is None and not found:
-        raise UserModuleError(
-            f"{where} defines no function `main`: the main script needs `def main(task_config)`, or `awf_*` callbacks of "
-            "Keras, or the four functions of an Estimator: " + ", ".join(ESTIMATOR_FUNCTIONS)
-        )
+        raise UserModuleError(NO_MAIN.format(where, ""))
     listed = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in found.items())
     if wanted is None and (MAIN in found or len(found) == 1):
         return next(iter(found))

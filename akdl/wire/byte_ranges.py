@@ -43,7 +43,8 @@ def copy_ranges(source: Array, starts: Array, lengths: Array, target: Array, pla
         return
     if shortest < SPILL:  # first: their spill is overwritten by later ranges, in order, or by the longer ones
         short = lengths < SPILL
-        _copy_items(_padded(source), starts[short], target, places[short], SPILL)
+        padded = np.concatenate([source, np.zeros(SPILL, np.uint8)])
+        _copy_items(padded, starts[short], target, places[short], SPILL)
     if longest >= SPILL:
         middle = (lengths >= SPILL) & (lengths < _LONG)
         _copy_blocks(source, starts[middle], lengths[middle], target, places[middle], SPILL)
@@ -80,7 +81,3 @@ def _copy_blocks(source: Array, starts: Array, lengths: Array, target: Array, pl
 def _copy_items(source: Array, starts: Array, target: Array, places: Array, size: int) -> None:
     # numpy copies the items in order, so overlaps are harmless.
     windows(target, size)[places] = windows(source, size)[starts]
-
-
-def _padded(source: Array) -> Array:
-    return np.concatenate([source, np.zeros(SPILL, np.uint8)])

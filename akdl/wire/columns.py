@@ -286,4 +286,5 @@ _EXPECTED = {
 def _require(fits: Any, where: str, expected: str, values: Values) -> None:
     if not fits and len(values):
         got = ", ".join(sorted({type(value).__name__ for value in values})) if isinstance(values, list) else str(values.dtype)
-        raise TypeError(f"{where}: expected {expected}, got {got} such as {values[0]!r}")
+        first = str(values[0]) if isinstance(values[0], np.number) else repr(values[0])  # not np.float64(0.5), as since numpy 2
+        raise TypeError(f"{where}: expected {expected}, got {got} such as {first}")

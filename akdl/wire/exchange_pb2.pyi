@@ -85,20 +85,24 @@ class Column(_message.Message):
     def __init__(self, name: _Optional[str] = ..., type: _Optional[_Union[ValueType, str]] = ..., valid: _Optional[bytes] = ..., cell_offsets: _Optional[bytes] = ..., value_offsets: _Optional[bytes] = ..., values: _Optional[bytes] = ...) -> None: ...
 
 class Progress(_message.Message):
-    __slots__ = ["rows_read", "waiting", "dataset_file", "dataset_complete", "report", "exporting"]
+    __slots__ = ["rows_read", "waiting", "dataset_file", "dataset_complete", "report", "exporting", "worked_s", "stack"]
     ROWS_READ_FIELD_NUMBER: _ClassVar[int]
     WAITING_FIELD_NUMBER: _ClassVar[int]
     DATASET_FILE_FIELD_NUMBER: _ClassVar[int]
     DATASET_COMPLETE_FIELD_NUMBER: _ClassVar[int]
     REPORT_FIELD_NUMBER: _ClassVar[int]
     EXPORTING_FIELD_NUMBER: _ClassVar[int]
+    WORKED_S_FIELD_NUMBER: _ClassVar[int]
+    STACK_FIELD_NUMBER: _ClassVar[int]
     rows_read: int
     waiting: bool
     dataset_file: str
     dataset_complete: bool
     report: Report
     exporting: bool
-    def __init__(self, rows_read: _Optional[int] = ..., waiting: bool = ..., dataset_file: _Optional[str] = ..., dataset_complete: bool = ..., report: _Optional[_Union[Report, _Mapping]] = ..., exporting: bool = ...) -> None: ...
+    worked_s: float
+    stack: str
+    def __init__(self, rows_read: _Optional[int] = ..., waiting: bool = ..., dataset_file: _Optional[str] = ..., dataset_complete: bool = ..., report: _Optional[_Union[Report, _Mapping]] = ..., exporting: bool = ..., worked_s: _Optional[float] = ..., stack: _Optional[str] = ...) -> None: ...
 
 class Report(_message.Message):
     __slots__ = ["number", "step", "metrics"]

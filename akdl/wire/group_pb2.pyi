@@ -19,7 +19,7 @@ ENDED: Phase
 FAILED: Phase
 
 class MemberState(_message.Message):
-    __slots__ = ["index", "attempt", "phase", "failure", "rows", "input_ended", "rows_read", "idle_s", "waiting", "input_full", "dataset_file", "dataset_complete", "wants_files", "silent_s"]
+    __slots__ = ["index", "attempt", "phase", "failure", "rows", "input_ended", "rows_read", "idle_s", "waiting", "input_full", "dataset_file", "dataset_complete", "wants_files", "silent_s", "spinning"]
     INDEX_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     PHASE_FIELD_NUMBER: _ClassVar[int]
@@ -34,6 +34,7 @@ class MemberState(_message.Message):
     DATASET_COMPLETE_FIELD_NUMBER: _ClassVar[int]
     WANTS_FILES_FIELD_NUMBER: _ClassVar[int]
     SILENT_S_FIELD_NUMBER: _ClassVar[int]
+    SPINNING_FIELD_NUMBER: _ClassVar[int]
     index: int
     attempt: int
     phase: Phase
@@ -48,7 +49,8 @@ class MemberState(_message.Message):
     dataset_complete: bool
     wants_files: bool
     silent_s: float
-    def __init__(self, index: _Optional[int] = ..., attempt: _Optional[int] = ..., phase: _Optional[_Union[Phase, str]] = ..., failure: _Optional[str] = ..., rows: _Optional[int] = ..., input_ended: bool = ..., rows_read: _Optional[int] = ..., idle_s: _Optional[float] = ..., waiting: bool = ..., input_full: bool = ..., dataset_file: _Optional[str] = ..., dataset_complete: bool = ..., wants_files: bool = ..., silent_s: _Optional[float] = ...) -> None: ...
+    spinning: bool
+    def __init__(self, index: _Optional[int] = ..., attempt: _Optional[int] = ..., phase: _Optional[_Union[Phase, str]] = ..., failure: _Optional[str] = ..., rows: _Optional[int] = ..., input_ended: bool = ..., rows_read: _Optional[int] = ..., idle_s: _Optional[float] = ..., waiting: bool = ..., input_full: bool = ..., dataset_file: _Optional[str] = ..., dataset_complete: bool = ..., wants_files: bool = ..., silent_s: _Optional[float] = ..., spinning: bool = ...) -> None: ...
 
 class MemberReport(_message.Message):
     __slots__ = ["state", "version", "wants_all", "sample", "wants_sample"]

@@ -1,11 +1,22 @@
 """The secret that a caller presents; every channel between two processes belongs to one job."""
 
 import hmac
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable
 
 import grpc
 
 TOKEN = "akdl-token"  # key of the secret in a call's metadata
+
+
+def guarded_server(calls: ThreadPoolExecutor, token: str, reason: str, shares_port: bool = False) -> grpc.Server:
+    """Return a server for messages of any size that aborts calls without the token."""
+    options = [
+        ("grpc.max_send_message_length", -1),
+        ("grpc.max_receive_message_length", -1),
+        ("grpc.so_reuseport", int(shares_port)),  # by default two servers would share a port silently
+    ]
+    return grpc.server(calls, interceptors=[RefusesStrangers(token, reason)], options=options)
 
 
 class RefusesStrangers(grpc.ServerInterceptor):

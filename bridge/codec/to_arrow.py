@@ -174,10 +174,6 @@ def _binaries(values: Values, column_type: ColumnType, arrow_type: pa.DataType) 
     return values.array(arrow_type, padded)
 
 
-def _decimals(values: Values, column_type: ColumnType, arrow_type: pa.DataType) -> pa.Array:
-    return from_text(values, arrow_type)
-
-
 _CONVERT: dict[Kind, Callable[[Values, ColumnType, pa.DataType], pa.Array]] = {
     Kind.BOOLEAN: _booleans,
     **dict.fromkeys(INTEGERS, _integers),
@@ -185,7 +181,7 @@ _CONVERT: dict[Kind, Callable[[Values, ColumnType, pa.DataType], pa.Array]] = {
     Kind.DOUBLE: lambda values, _, arrow_type: values.array(arrow_type, values.numbers.astype("<f8", copy=False)),
     Kind.STRING: _strings,
     Kind.BYTES: _binaries,
-    Kind.DECIMAL: _decimals,
+    Kind.DECIMAL: lambda values, _, arrow_type: from_text(values, arrow_type),
     **dict.fromkeys(POINTS_IN_TIME, points_in_time),
 }
 

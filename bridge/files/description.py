@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from akdl.near_names import did_you_mean, listed
-from bridge.exceptions import ConfigurationError, SchemaError
+from bridge.exceptions import ConfigurationError, SchemaError, refused_at
 from bridge.files.file_columns import FileColumn, column_of_field, declared_column
 from bridge.files.formats import FORMATS, format_of, reader_of
 from bridge.files.listing import FoundFile, list_files, partition_values, root_of
@@ -92,11 +92,9 @@ def _filter(
         except SchemaError:
             continue
     types = {name: column.arrow for name, column in known.items()}
-    try:
+    with refused_at(f"{where}: parameter 'filter'", ConfigurationError, ValueError, TypeError, pa.ArrowException):
         if isinstance(condition, str):
             expression = expression_of(condition, types)
         else:
             expression = condition if isinstance(condition, pc.Expression) else pq.filters_to_expression(condition)
         return expression, [known[name] for name in columns_in(expression, types)]
-    except (ConfigurationError, ValueError, TypeError, pa.ArrowException) as error:
-        raise ConfigurationError(f"{where}: parameter 'filter': {error}") from None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from akdl.wire.column_type import Kind
+from akdl.wire.column_type import Kind, parse_type
 from bridge.codec.types import arrow_type
 from bridge.exceptions import RowError, SchemaError
 from bridge.schema import Column, quoted
@@ -28,30 +28,22 @@ class FileColumn:
     declared: Column | None = None
 
 
-_PLAIN = {
-    pa.bool_(): ("BOOLEAN", pa.bool_()),
-    pa.int8(): ("TINYINT", pa.int8()),
-    pa.int16(): ("SMALLINT", pa.int16()),
-    pa.int32(): ("INT", pa.int32()),
-    pa.int64(): ("BIGINT", pa.int64()),
-    pa.uint8(): ("SMALLINT", pa.int16()),
-    pa.uint16(): ("INT", pa.int32()),
-    pa.uint32(): ("BIGINT", pa.int64()),
-    pa.uint64(): ("DECIMAL(20, 0)", pa.decimal128(20, 0)),
-    pa.float16(): ("FLOAT", pa.float32()),
-    pa.float32(): ("FLOAT", pa.float32()),
-    pa.float64(): ("DOUBLE", pa.float64()),
-    pa.string(): ("STRING", pa.string()),
-    pa.large_string(): ("STRING", pa.string()),
-    pa.binary(): ("BYTES", pa.binary()),
-    pa.large_binary(): ("BYTES", pa.binary()),
-    pa.date32(): ("DATE", pa.date32()),
-    pa.date64(): ("DATE", pa.date32()),
-    pa.time32("s"): ("TIME(0)", pa.time32("s")),
-    pa.time32("ms"): ("TIME(3)", pa.time32("ms")),
-    pa.time64("us"): ("TIME(3)", pa.time32("ms")),
-    pa.time64("ns"): ("TIME(3)", pa.time32("ms")),
+_NAMES = {  # of types in Arrow
+    "BOOLEAN": ["bool"],
+    "TINYINT": ["int8"],
+    "SMALLINT": ["int16", "uint8"],
+    "INT": ["int32", "uint16"],
+    "BIGINT": ["int64", "uint32"],
+    "DECIMAL(20, 0)": ["uint64"],
+    "FLOAT": ["halffloat", "float"],
+    "DOUBLE": ["double"],
+    "STRING": ["string", "large_string", "string_view"],
+    "BYTES": ["binary", "large_binary", "binary_view"],
+    "DATE": ["date32[day]", "date64[ms]"],
+    "TIME(0)": ["time32[s]"],
+    "TIME(3)": ["time32[ms]", "time64[us]", "time64[ns]"],
 }
+_SQL = {name: sql for sql, names in _NAMES.items() for name in names}
 _TIMESTAMPS = {"s": (0, "s"), "ms": (3, "ms"), "us": (6, "us"), "ns": (6, "us")}
 _MOST_DIGITS = 38
 _REMEDY = "declare another type in schemaStr, or leave it out with selectedCols"
@@ -126,8 +118,8 @@ def _check_length(column: FileColumn, cells: pa.Array) -> None:
 def flink_type(found: pa.DataType, is_inner: bool = False) -> tuple[str, pa.DataType] | None:
     """SQL type for an Arrow type, and the Arrow type that Flink uses for it; None if there is no exact one."""
     types = pa.types
-    if found in _PLAIN:
-        return _PLAIN[found]
+    if str(found) in _SQL:
+        return _SQL[str(found)], arrow_type(parse_type(_SQL[str(found)]))
     if types.is_dictionary(found):
         return flink_type(found.value_type, is_inner)
     if types.is_timestamp(found):
@@ -141,8 +133,6 @@ def flink_type(found: pa.DataType, is_inner: bool = False) -> tuple[str, pa.Data
         return (f"DECIMAL({digits}, {scale})", pa.decimal128(digits, scale)) if fits else None
     if types.is_fixed_size_binary(found):
         return (f"BINARY({found.byte_width})", found) if found.byte_width else None
-    if str(found) in ("string_view", "binary_view"):
-        return _PLAIN[pa.string() if str(found) == "string_view" else pa.binary()]
     return _nested_type(found) if types.is_nested(found) else None
 
 

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from akdl.masking import shown
 from akdl.storage.files import UNFINISHED, FileError, is_remote, local_path, opened_with_fsspec
-from bridge.exceptions import ConfigurationError
+from bridge.exceptions import refused_at
 
 _SORTED = 20_000  # names of one folder; more are listed as the folder stores them, without holding them in memory
 _HIDDEN = (".", "_")
@@ -35,15 +35,13 @@ def list_files(where: str, addresses: Sequence[str], may_be_empty: bool = False)
     Where a sink has left a manifest, the folder has the files that it names.
     """
     for address in addresses:
-        try:
+        with refused_at(f"{where}: parameter 'filePath'", FileError, OSError):
             files = _remote(address) if is_remote(address) else _local(local_path(address))
             first = next(files, None)
             if first is None and not may_be_empty:
                 matches = "matches no files" if glob.has_magic(address) else "is a folder without files"
                 raise FileError(f"{shown(address)} {matches}")
             yield from chain([] if first is None else [first], files)
-        except (FileError, OSError) as error:
-            raise ConfigurationError(f"{where}: parameter 'filePath': {error}") from None
 
 
 def root_of(address: str) -> str:

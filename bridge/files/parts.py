@@ -55,6 +55,10 @@ class NumberedFiles:
             total += sum(max(file.size, self._least) for file in some)
         self.count = -(-total // step)
 
+    def join(self, numbers: int) -> None:
+        """Let each number stand for so many of them."""
+        self._step, self.count = self._step * numbers, -(-self.count // numbers)
+
     @cached_property
     def _files(self) -> tuple[pa.ChunkedArray, NDArray[np.int64]]:
         """Paths, and the place behind each file in the row of all bytes."""

@@ -10,7 +10,8 @@ import json
 import os
 import socket
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ import pyarrow.fs
 
 from akdl.masking import shown
 from akdl.storage.files import FileError, is_remote, local_path, opened_with_fsspec
-from bridge.exceptions import BridgeError, ConfigurationError
+from bridge.exceptions import BridgeError, ConfigurationError, refused_at
 from bridge.files.listing import MANIFEST
 from bridge.files.texts import CsvSeparators
 
@@ -65,12 +66,19 @@ class FileSink:
         return pa.schema([field for field in self.types if field.name not in self.partition_by])
 
 
-def file_system(address: str) -> tuple[pa.fs.FileSystem, str]:
-    """File system of an address, and the path in it."""
+@contextmanager
+def opened_file_system(address: str) -> Iterator[tuple[pa.fs.FileSystem, str]]:
+    """Yield the file system of an address, and the path in it; errors of a storage become a FileError."""
     if not is_remote(address):
-        return pa.fs.LocalFileSystem(), local_path(address)
+        yield pa.fs.LocalFileSystem(), local_path(address)
+        return
     with opened_with_fsspec(address) as (system, path):
-        return pa.fs.PyFileSystem(pa.fs.FSSpecHandler(system)), path
+        yield pa.fs.PyFileSystem(pa.fs.FSSpecHandler(system)), path
+
+
+def file_system(address: str) -> tuple[pa.fs.FileSystem, str]:
+    with opened_file_system(address) as found:
+        return found
 
 
 def check_target(sink: FileSink, overwrite: bool) -> None:
@@ -80,12 +88,10 @@ def check_target(sink: FileSink, overwrite: bool) -> None:
         raise ConfigurationError(
             f"{where}: {name} cannot be written: expected a path, or an address of a storage such as s3://"
         )
-    try:
-        files, target = file_system(sink.address)
-        found = files.get_file_info(target).type
-        inside = [] if found != pa.fs.FileType.Directory or sink.appends else files_in(files, target)
-    except FileError as error:
-        raise ConfigurationError(f"{where}: {error}") from None
+    with refused_at(where, FileError):
+        with opened_file_system(sink.address) as (files, target):
+            found = files.get_file_info(target).type
+            inside = [] if found != pa.fs.FileType.Directory or sink.appends else files_in(files, target)
     if found == pa.fs.FileType.NotFound or (found == pa.fs.FileType.Directory and not sink.is_single and not inside):
         return
     if (found == pa.fs.FileType.Directory) == sink.is_single:
@@ -114,7 +120,8 @@ def publish(sink: FileSink, written: Files) -> None:
         )
     if sink.is_single:
         files.move(f"{root}/{next(iter(written))}", target)
-        files.delete_dir(root)
+        with suppress(FileNotFoundError):  # on object stores, where a folder is gone with its last file
+            files.delete_dir(root)
     elif sink.keeps_manifest:
         with files.open_output_stream(f"{target}/{MANIFEST}") as file:
             rows = {name: rows for name, (rows, _) in written.items()}

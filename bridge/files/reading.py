@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import io
+import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -106,15 +107,15 @@ class FileParts:
             file = self._opened(part.path)
             batches, left = self._from(part, file), part.rows
             for batch in batches:
-                rest = None
+                rest: list[pa.RecordBatch] = []
                 if part.rows != TO_THE_END and batch.num_rows > left:
-                    batch, rest = batch.slice(0, left), batch.slice(left)
+                    batch, rest = batch.slice(0, left), [batch.slice(left)]
                 left -= batch.num_rows
                 converted = self._converted(batch, file.values)
                 if converted.num_rows:
                     yield converted
                 if part.rows != TO_THE_END and not left:
-                    self._next = part._replace(first=part.first + part.rows), _followed_by(rest, batches)
+                    self._next = part._replace(first=part.first + part.rows), itertools.chain(rest, batches)
                     return
             if left > 0 and part.group != WHOLE:
                 raise RowError(f"group {part.group} lacks {left} of its rows: the file was written again while the job read it")
@@ -269,12 +270,6 @@ def _schema(columns: Sequence[FileColumn]) -> pa.Schema:
 
 def _width(kind: pa.DataType) -> int:
     return kind.bit_width // 8 if pa.types.is_primitive(kind) or pa.types.is_decimal(kind) else 4
-
-
-def _followed_by(first: pa.RecordBatch | None, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    if first is not None:
-        yield first
-    yield from rest
 
 
 def _without(rows: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -35,7 +35,7 @@ from bridge.files.publishing import (
 )
 from bridge.files.texts import CsvSeparators, csv_lines, json_lines, plain_texts
 
-_HELD_BYTES = 32 << 20  # of one row group
+_HELD_BYTES, _BATCH_BYTES = 32 << 20, 1 << 20  # of one row group; of other files, to which chunks of any size are joined
 _MOST_OPEN = 64  # files of one subtask
 
 
@@ -99,7 +99,8 @@ class PartFiles:
                 if len(self._open) == _MOST_OPEN:
                     self._end(next(iter(self._open)))
                 file = self._open[folder] = self._begin(folder)
-            file.write(rows, min(_HELD_BYTES // len(self._open), (sink.most_bytes or _HELD_BYTES * 4) // 4))
+            held, part = (_HELD_BYTES // len(self._open), 4) if sink.form == "parquet" else (_BATCH_BYTES, 16)
+            file.write(rows, min(held, (sink.most_bytes or _HELD_BYTES * part) // part))
             if sink.most_bytes is not None and file.bytes >= sink.most_bytes:
                 self._end(folder)
 
@@ -184,17 +185,10 @@ class _OpenFile:
 
     def write(self, rows: pa.RecordBatch, most_held: int) -> None:
         self.rows += rows.num_rows
-        if self._sink.form == "csv":
-            self._file.write(csv_lines(rows, self._sink.separators or CsvSeparators()))
-        elif self._sink.form == "json":
-            self._file.write(json_lines(rows))
-        elif self._sink.form == "feather":
-            self._writer.write_batch(rows)
-        else:
-            self._held.append(rows)
-            self._held_bytes += rows.nbytes
-            if self._held_bytes >= most_held:
-                self._flush()
+        self._held.append(rows)
+        self._held_bytes += rows.nbytes
+        if self._held_bytes >= most_held:
+            self._flush()
         self.bytes = self._file.tell()
 
     def close(self) -> None:
@@ -212,11 +206,36 @@ class _OpenFile:
         self._file.close()
 
     def _flush(self) -> None:
-        if self._held:
-            table = pa.Table.from_batches(self._held)
-            self._writer.write_table(table, row_group_size=max(len(table), 1))
-            self._held.clear()
-            self._held_bytes = 0
+        table, sink = pa.Table.from_batches(self._held, self._sink.file_types), self._sink
+        self._held.clear()
+        self._held_bytes = 0
+        if sink.form == "parquet" and len(table):
+            columns = [
+                _with_empty_nulls(column.combine_chunks()) if pa.types.is_nested(column.type) else column
+                for column in table.columns
+            ]
+            self._writer.write_table(pa.table(columns, table.schema), row_group_size=len(table))
+        elif sink.form != "parquet":
+            for rows in table.combine_chunks().to_batches():
+                if sink.form == "feather":
+                    self._writer.write_batch(rows)
+                elif sink.form == "csv":
+                    self._file.write(csv_lines(rows, sink.separators or CsvSeparators()))
+                else:
+                    self._file.write(json_lines(rows))
+
+
+def _with_empty_nulls(cells: pa.Array) -> pa.Array:
+    """The same cells, whose null lists have no elements: Parquet refuses them, and lists in null structs may have them."""
+    if pa.types.is_struct(cells.type):
+        fields = [_with_empty_nulls(field) for field in cells.flatten()]
+        return pa.StructArray.from_arrays(fields, fields=list(cells.type), mask=cells.is_null())
+    if not pa.types.is_nested(cells.type):
+        return cells
+    cells = cells.take(pa.array(np.arange(len(cells))))
+    if pa.types.is_list(cells.type) and pa.types.is_nested(cells.type.value_type):
+        return pa.ListArray.from_arrays(cells.offsets, _with_empty_nulls(cells.values), cells.type, mask=cells.is_null())
+    return cells
 
 
 def _partitions(batch: pa.RecordBatch, by: Sequence[str]) -> Iterator[tuple[str, pa.RecordBatch]]:

@@ -120,6 +120,12 @@ def chunks_of(
     return _to_arrow(rows, row_type, gathering, references, ELEMENT, uid), updates
 
 
+def whole_chunks(table: Table, elements: DataStream, uid: str, sends_marks: bool) -> DataStream:
+    """Chunks of the elements of which a table is made, see `chunks_of`."""
+    references = [None, Dealing.BY_CHUNK.value, 0, None, False, sends_marks, False, None]
+    return _to_arrow(elements._j_data_stream, _arrow_row_type(table), Gathering(), references, ELEMENT, uid)
+
+
 def upsert_keys(table_env: StreamTableEnvironment, table: Table) -> list[list[str]]:
     """The keys, of columns without nulls, by which the updates of a table replace each other."""
     rel = table_env._j_tenv.getPlanner().createRelBuilder().queryOperation(table._j_table.getQueryOperation()).build()
@@ -235,18 +241,18 @@ def keyed(stream: DataStream, value_type: object) -> KeyedStream:
     return KeyedStream(stream._j_data_stream.keyBy(selector, key_type), value_type, stream)
 
 
-def one_key_per_subtask(size: int) -> list[int]:
-    """Find a key for each subtask. PyFlink hashes a Row around the key, so Flink itself is asked."""
+def least_keys(groups: int) -> list[int]:
+    """Ask Flink for a key of each key group: PyFlink hashes a Row around the key."""
     jvm = get_gateway().jvm
-    assign = jvm.org.apache.flink.runtime.state.KeyGroupRangeAssignment.assignKeyToParallelOperator
+    assign = jvm.org.apache.flink.runtime.state.KeyGroupRangeAssignment.assignToKeyGroup
+    row = jvm.org.apache.flink.types.Row(1)
     found: dict[int, int] = {}
-    most = max(size, MAX_PARALLELISM)
     for candidate in itertools.count():
-        if len(found) == size:
+        if len(found) == groups:
             break
-        row = jvm.org.apache.flink.types.Row.of(to_jarray(jvm.Object, [candidate]))
-        found.setdefault(assign(row, most, size), candidate)
-    return [found[index] for index in range(size)]
+        row.setField(0, candidate)
+        found.setdefault(assign(row, groups), candidate)
+    return [key for _, key in sorted(found.items())]
 
 
 def column_types(table: Table) -> list[tuple[str, Any]]:
@@ -254,15 +260,6 @@ def column_types(table: Table) -> list[tuple[str, Any]]:
     remove = get_gateway().jvm.org.apache.flink.table.types.logical.utils.LogicalTypeUtils.removeTimeAttributes
     plain = remove(_row_type(table))
     return [(name, plain.getTypeAt(place)) for place, name in enumerate(column_names(table))]
-
-
-def no_rows_of(table: Table) -> pa.Table:
-    """Arrow table with the columns of a table, in the types of its chunks."""
-    jvm = get_gateway().jvm
-    schema = jvm.org.apache.flink.table.runtime.arrow.ArrowUtils.toArrowSchema(_arrow_row_type(table))
-    ipc, written = jvm.org.apache.flink.api.python.shaded.org.apache.arrow.vector.ipc, jvm.java.io.ByteArrayOutputStream()
-    ipc.message.MessageSerializer.serialize(ipc.WriteChannel(jvm.java.nio.channels.Channels.newChannel(written)), schema)
-    return pa.ipc.read_schema(pa.py_buffer(bytes(written.toByteArray()))).empty_table()
 
 
 def logical_type(sql: str) -> Any:

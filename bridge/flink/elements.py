@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 from pyflink.common import Types
@@ -13,7 +13,11 @@ from bridge.codec.ipc import write_parts
 from bridge.host.allocator import give_large_blocks_back
 
 if TYPE_CHECKING:
+    from pyflink.datastream import DataStream
     from pyflink.fn_execution.coder_impl_fast import InternalRow
+    from pyflink.table import Table
+
+    from bridge.files.reading import SourceFiles
 
 PIECE_BYTES = 4 << 20
 _INSERT = 0  # PyFlink's kind of a new row
@@ -34,7 +38,7 @@ class Element(enum.IntEnum):
     - `PIECE`: the begin of such an Arrow stream, which continues in the next element.
     - `WATERMARK`, `IDLE`: as above, for the subtask of ArrowToRows that gets it.
     - `START`, `CHECKPOINT`, `COMPLETE`, `END`: for files, see RowsToArrow.java; the number of a checkpoint in 8 bytes.
-    - `ALL_OUT`: for predictors; the results of all earlier chunks have to leave now.
+    - `ALL_OUT`: for predictors; a last chunk or no bytes, behind which the results of all chunks have to leave.
     """
 
     CHUNK = 0
@@ -54,6 +58,36 @@ _BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
 KEYED_ELEMENT = Types.ROW_NAMED(["kind", "number", "size", "content"], [Types.INT(), Types.INT(), Types.INT(), _BYTES])
 KEY_AND_ELEMENT = Types.ROW_NAMED(["key", "element"], [Types.LONG(), KEYED_ELEMENT])
 ELEMENT = Types.ROW_NAMED(["kind", "row_kinds", "content"], [Types.INT(), _BYTES, _BYTES])
+
+
+class Origin(NamedTuple):
+    """Stream from which a table is made, for readers that can take it in place of the rows.
+
+    Args:
+        elements: Elements of all of its rows, which are new.
+        columns: The columns of the table, in its order; elements may have more.
+        files: Files with the same rows.
+    """
+
+    elements: DataStream
+    columns: Sequence[str]
+    files: SourceFiles | None = None
+
+    def selected(self, columns: Sequence[str]) -> Origin:
+        files = None if self.files is None else self.files._replace(table=self.files.table.selected(columns))
+        return Origin(self.elements, columns, files)
+
+
+def origin_of(table: Table) -> Origin | None:
+    """Origin of a table; None where SQL stands between."""
+    origin: Origin | None = vars(table).get("akdl_origin")
+    return origin
+
+
+def with_origin(table: Table, origin: Origin | None) -> Table:
+    if origin is not None:
+        table.akdl_origin = origin
+    return table
 
 
 def pieces(batch: pa.RecordBatch, kinds: bytes | None = None) -> Iterator[InternalRow]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,10 +31,12 @@ from bridge.member.member import Member
 from bridge.member.session import WrittenRows
 from bridge.settings import GroupSettings
 from bridge.workarounds.beam_workers import close_with_worker
+from bridge.workarounds.pyflink_defects import keys_in_turn
 
 END_OF_INPUT = 2**63 - 1  # the watermark that follows the last row of a bounded input
 # Output of one call at the end of input. The JVM keeps the output of a call in memory until the call returns.
 SLICE_BYTES = 4 << 20
+Keys = Sequence[Sequence[int]]  # of each subtask, see `keys_of_subtasks`; the first one is the key of its elements
 LOOK_MS = 500  # between looks at a process in a streaming job while no rows arrive
 
 
@@ -41,11 +44,18 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
     """Owner of the TensorFlow process of its subtask: input 1 has STARTs, input 2 all other elements."""
 
     def __init__(
-        self, settings: GroupSettings, group: str, keys: Sequence[int], is_streaming: bool, files: FileTable | None = None
+        self,
+        settings: GroupSettings,
+        group: str,
+        keys: Keys,
+        is_streaming: bool,
+        files: FileTable | None = None,
+        from_savepoint: bool = True,
     ) -> None:
         self._settings = settings
         self._group = group
         self._keys = keys
+        self._from_savepoint = from_savepoint  # of a job that may have had other keys, each of which takes a millisecond
         self._is_streaming = is_streaming
         self._look_ms = LOOK_MS
         self._files = files  # if not None, the chunks of input 0 are parts of files
@@ -53,7 +63,12 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
     def open(self, runtime_context: RuntimeContext) -> None:
         """Start the process; TensorFlow can be imported while the first rows are on their way."""
         give_large_blocks_back()
+        check_parallelism(runtime_context, self._settings.operator, len(self._keys))
         self._index = runtime_context.get_index_of_this_subtask()
+        self._key, *others = self._keys[self._index]
+        self._all_keys = functools.partial(keys_in_turn, runtime_context, [*others, self._key])
+        self._each_key = self._all_keys if self._from_savepoint else lambda: iter([self._key])
+        self._is_checked = False
         self._addresses: dict[int, Address] = {}
         self._has_timers = False
         self._ended = False
@@ -80,7 +95,11 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         return ()
 
     def process_element2(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterator[InternalRow]:
-        self._check_key(ctx)
+        if ctx.get_current_key() != self._key:
+            raise BridgeError(
+                f"{self._settings.operator}: rows in flight of an unaligned checkpoint cannot go to other workers. Use its "
+                "numWorkers and numPSs, or a savepoint"
+            )
         if not self._has_timers:
             self._has_timers = True
             if ctx.timer_service().current_watermark() == END_OF_INPUT:
@@ -120,7 +139,8 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
 
     def on_timer(self, timestamp: int, ctx: KeyedCoProcessFunction.OnTimerContext) -> Iterator[InternalRow]:
         """At the end of input, wait for the script to end and yield the rest of its rows; before, check the process."""
-        self._check_key(ctx)  # timers of a savepoint return with the keys of its job
+        if not self._is_own(ctx):
+            return iter(())
         if timestamp != END_OF_INPUT:
             if self._ended:
                 return iter(())
@@ -182,32 +202,44 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         for written in outputs:
             self._gauges.look()
             if written.count:
-                yield from pieces(self._batch(written))
+                yield from pieces(pa.record_batch(self._decoder.decode(written.take()), schema=self._decoder.arrow_schema))
             yield from self._pass_time(written.committed, written.passed)
 
     def _pass_time(self, committed: int, passed: int) -> Iterable[InternalRow]:
         return ()
 
-    def _batch(self, written: WrittenRows) -> pa.RecordBatch:
-        return pa.record_batch(self._decoder.decode(written.take()), schema=self._decoder.arrow_schema)
-
-    def _check_key(self, ctx: KeyedCoProcessFunction.Context) -> None:
-        key = ctx.get_current_key()
-        if key != self._keys[self._index]:
-            raise BridgeError(
-                f"{self._settings.operator}: the savepoint is from a job with other numWorkers or numPSs (subtask "
-                f"{self._index} got the key {key}). Use its counts, or start without the savepoint"
-            )
-
     def _check_complete(self) -> None:
         """Refuse to continue from a checkpoint: the rows before it went to a process that has ended."""
-        before = self._rows_ever.value() or 0
-        if before != self._rows:
+        before = 0 if self._is_checked else sum(self._rows_ever.value() or 0 for _ in self._each_key())
+        self._is_checked = True
+        if before:
+            raise BridgeError(f"{self._settings.operator}: {self._loss(before)}")
+
+    def _loss(self, rows: int) -> str:
+        return (
+            f"Flink restarted the job from a checkpoint, but the {rows} rows before it are lost with the process that read "
+            "them. Run this job without checkpoints, so that it restarts from the beginning"
+        )
+
+    def _is_own(self, ctx: KeyedCoProcessFunction.OnTimerContext) -> bool:
+        """Tell the timers of this job from the timers of a savepoint, which return with the keys of its job."""
+        is_own = bool(ctx.get_current_key() == self._key)
+        if not is_own and not self._from_savepoint:
             raise BridgeError(
-                f"{self._settings.operator}: Flink restarted the job from a checkpoint, but the {before} rows before it are "
-                "lost with the process that read them. Run this job without checkpoints, so that it restarts from the beginning"
+                f"{self._settings.operator}: the savepoint is from a job with other numWorkers, numPSs or parallelism, and the "
+                "program did not know of it when it linked this operator: set execution.state-recovery.path before"
             )
+        return is_own
 
     def _ask_flink(self) -> None:
         """Read a state that cannot be cached, which only a living Flink task answers."""
         self._beats.contains(time.monotonic_ns())
+
+
+def check_parallelism(runtime_context: RuntimeContext, operator: str, size: int) -> None:
+    found = runtime_context.get_number_of_parallel_subtasks()
+    if found != size:
+        raise BridgeError(
+            f"{operator}: Flink started {found} tasks instead of {size}. Exclude this operator from autoscaling "
+            "(job.autoscaler.vertex.exclude.ids), and set jobmanager.scheduler to default"
+        )

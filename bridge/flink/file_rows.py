@@ -29,12 +29,14 @@ from pyflink.table import StreamTableEnvironment, Table
 from bridge.files.listing import list_files
 from bridge.files.parts import NumberedFiles, parts_to_arrow
 from bridge.files.reading import PART_BYTES, FileParts, FileTable, SourceFiles
-from bridge.flink.arrow_operators import MAX_PARALLELISM, keyed, logical_type, one_key_per_subtask, sent_at_once, table_of
-from bridge.flink.elements import ELEMENT, KEY_AND_ELEMENT, Element, element, pieces
+from bridge.flink.arrow_operators import MAX_PARALLELISM, keyed, logical_type, sent_at_once, table_of
+from bridge.flink.elements import ELEMENT, KEY_AND_ELEMENT, Element, Origin, element, pieces, with_origin
+from bridge.flink.keys import keys_of_subtasks
 from bridge.flink.time_attributes import event_time
 from bridge.folders.shipped import ship_own_packages
 from bridge.host.allocator import give_large_blocks_back
-from bridge.table_env import is_streaming, planning, uids
+from bridge.table_env import is_streaming, planning, starts_from_savepoint, uids
+from bridge.workarounds.pyflink_defects import keys_in_turn
 
 if TYPE_CHECKING:
     from pyflink.fn_execution.coder_impl_fast import InternalRow
@@ -51,30 +53,35 @@ def table_of_files(
     addresses: Sequence[str],
     scan_s: float | None = None,
     watermark: tuple[str, str] | None = None,
+    members_read: bool = False,
 ) -> Table:
-    """Table of the rows in files; with `scan_s`, files that appear later follow."""
+    """Table of the rows in files; with `scan_s`, files that appear later follow. Members of groups may read the files."""
     uid = uids(table_env, files.where, "files")
     if scan_s is None:
         numbers, numbered = _numbers_of(table_env, files, addresses, uid)
         rows = numbers.process(ReadNumbered(files, numbered), output_type=ELEMENT)
     else:
         parallelism = int(table_env._j_tenv.execEnv().getParallelism())
-        watch = WatchFiles(files, addresses, scan_s, one_key_per_subtask(parallelism))
+        keys = keys_of_subtasks(parallelism)
+        watch = WatchFiles(files, addresses, scan_s, list(map(min, keys)))
         paths = keyed(_ticks(table_env, scan_s), Types.LONG()).process(watch, output_type=_PATH)
         paths.name(f"{files.where}, list").uid(uid("list")).set_parallelism(1)
-        rows = keyed(paths, Types.STRING()).process(ReadWatched(files), output_type=ELEMENT)
+        visited = keys if starts_from_savepoint(table_env) else [[min(each)] for each in keys]
+        rows = keyed(paths, Types.STRING()).process(ReadWatched(files, visited), output_type=ELEMENT)
         rows.set_parallelism(parallelism).set_max_parallelism(max(parallelism, MAX_PARALLELISM))
     in_small_bundles(rows.name(f"{files.where}, read").uid(uid("read")))
     columns = [(column.name, logical_type(column.sql)) for column in files.columns]
     schema = event_time(watermark if is_streaming(table_env) else None)
-    return table_of(table_env, rows, columns, schema, uid=uid("rows"))
+    table = table_of(table_env, rows, columns, schema, uid=uid("rows"))
+    source = SourceFiles(files, addresses) if members_read and files.format != "json" else None  # which has no groups of rows
+    return with_origin(table, Origin(rows, [name for name, _ in columns], source))
 
 
 def parts_of_files(
     table_env: StreamTableEnvironment, files: FileTable, addresses: Sequence[str], uid: Callable[[str], str]
 ) -> DataStream:
     """Elements whose content is Arrow of parts, see `parts_from`."""
-    numbers, numbered = _numbers_of(table_env, files, addresses, uid)
+    numbers, numbered = _numbers_of(table_env, files, addresses, uid, 8)
     parts = numbers.process(SendParts(files, numbered), output_type=ELEMENT).name(f"{files.where}, parts").uid(uid("parts"))
     return sent_at_once(in_small_bundles(parts))
 
@@ -90,20 +97,25 @@ def parts_for_members(
     tick = DataStream(table_env._j_tenv.execEnv().fromSequence(0, 0)).set_parallelism(1)
     starts = tick.process(SendStarts(members), output_type=KEY_AND_ELEMENT)
     starts.name(f"{source.table.where}, starts").uid(uid("starts")).set_parallelism(1)
-    numbers, numbered = _numbers_of(table_env, *source, uid)
+    numbers, numbered = _numbers_of(table_env, *source, uid, 64)
     parts = numbers.process(SendParts(source.table, numbered, fed), output_type=KEY_AND_ELEMENT)
     return sent_at_once(parts.name(f"{source.table.where}, parts").uid(uid("parts"))).union(sent_at_once(starts))
 
 
 def _numbers_of(
-    table_env: StreamTableEnvironment, files: FileTable, addresses: Sequence[str], uid: Callable[[str], str]
+    table_env: StreamTableEnvironment, files: FileTable, addresses: Sequence[str], uid: Callable[[str], str], most: int = 1
 ) -> tuple[DataStream, NumberedFiles]:
-    """The numbers of the parts of all files that are there now."""
+    """Numbers of about 1 MB of all files that are there now, of up to `most` where enough are left for each subtask.
+
+    Each is a bundle of a Python function, which takes about 5 ms.
+    """
     ship_own_packages(table_env)
     found = list_files(files.where, addresses)
     first = next(found)
     numbered = NumberedFiles(itertools.chain([first], found), FileParts(files).bytes_per_part(first, PART_BYTES))
-    numbers = DataStream(table_env._j_tenv.execEnv().fromSequence(0, numbered.count - 1))
+    environment = table_env._j_tenv.execEnv()
+    numbered.join(max(1, min(most, numbered.count // (4 * environment.getParallelism()))))
+    numbers = DataStream(environment.fromSequence(0, numbered.count - 1))
     return numbers.name(f"{files.where}, numbers").uid(uid("list")), numbered
 
 
@@ -196,8 +208,8 @@ class WatchFiles(KeyedProcessFunction):  # type: ignore[misc]
 class ReadWatched(KeyedProcessFunction):  # type: ignore[misc]
     """Paths to elements of rows; paths wait with the number of parts that have been read."""
 
-    def __init__(self, files: FileTable) -> None:
-        self._files = files
+    def __init__(self, files: FileTable, keys: Sequence[Sequence[int]]) -> None:
+        self._files, self._keys = files, keys
 
     def open(self, runtime_context: Any) -> None:
         give_large_blocks_back()
@@ -205,8 +217,14 @@ class ReadWatched(KeyedProcessFunction):  # type: ignore[misc]
         self._parts_of = functools.lru_cache(1)(lambda path: self._parts.parts_of(path, PART_BYTES))
         self._waiting = runtime_context.get_map_state(MapStateDescriptor("akdl_waiting", Types.STRING(), Types.LONG()))
         self._reading = set[int]()  # keys with a timer; earlier attempts leave timers that do not fire
+        keys = self._keys[runtime_context.get_index_of_this_subtask()]
+        self._each_key = functools.partial(keys_in_turn, runtime_context, sorted(keys, reverse=True))
+        self._is_restored = False
 
     def process_element(self, value: str, ctx: Any) -> Iterator[InternalRow]:
+        if not self._is_restored:
+            self._is_restored = True
+            self._take_over()
         if value:
             self._waiting.put(value, 0)
         elif ctx.get_current_key() not in self._reading:
@@ -227,6 +245,15 @@ class ReadWatched(KeyedProcessFunction):  # type: ignore[misc]
         else:
             self._waiting.remove(path)
         self._read_soon(ctx)
+
+    def _take_over(self) -> None:
+        """Move the files of a savepoint with another parallelism to the key of this subtask."""
+        waiting: dict[str, int] = {}
+        for _ in self._each_key():
+            waiting.update(self._waiting.items())
+            self._waiting.clear()
+        for path, done in waiting.items():
+            self._waiting.put(path, done)
 
     def _read_soon(self, ctx: Any) -> None:
         self._reading.add(ctx.get_current_key())

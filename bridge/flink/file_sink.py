@@ -2,15 +2,16 @@
 
     table --RowsToArrow--> elements --write--> (0, files of a subtask) --keyed--> publish --ArrowToRows--> table of files
 
-RowsToArrow and write run in one task. The last function has one subtask, and a state: subtasks that have ended before a
-checkpoint do not send their files again after a restart.
+RowsToArrow and write run in one task. Where a table is made of elements and no SQL stands between, RowsToArrow passes these as
+they are. The last function has one subtask, and a state: subtasks that have ended before a checkpoint do not send their files
+again after a restart.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,12 +22,21 @@ from pyflink.datastream.state import MapStateDescriptor
 from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment, Table
 
-from bridge.codec.ipc import read_batch
+from bridge.codec.ipc import read_batch, selected
 from bridge.exceptions import ConfigurationError
 from bridge.files.publishing import FileSink, publish
 from bridge.files.writing import PartFiles
-from bridge.flink.arrow_operators import Gathering, chunks_of, column_types, keyed, logical_type, parallelism_of, table_of
-from bridge.flink.elements import ELEMENT, KEY_AND_ELEMENT, KEYED_ELEMENT, Element, pieces
+from bridge.flink.arrow_operators import (
+    Gathering,
+    chunks_of,
+    column_types,
+    keyed,
+    logical_type,
+    parallelism_of,
+    table_of,
+    whole_chunks,
+)
+from bridge.flink.elements import ELEMENT, KEY_AND_ELEMENT, KEYED_ELEMENT, Element, origin_of, pieces
 from bridge.flink.event_time import time_of
 from bridge.flink.time_attributes import PROCTIME, time_attributes, with_plain_times
 from bridge.host.allocator import give_large_blocks_back
@@ -43,12 +53,19 @@ def write_files(
 
     There are as many `subtasks` as the input has, unless they are given. Streams without end are written for each checkpoint.
     """
+    uid, origin = uids(table_env, sink.operator), origin_of(table)
     proctimes = [name for name, kind in time_attributes(table).items() if kind == PROCTIME]
     if proctimes:
         raise ConfigurationError(f"{sink.operator}: column {proctimes[0]!r} is a processing time: CAST it, or leave it out")
-    plain = with_plain_times(table_env, table, f"akdl_files_{sink.token}", {name for name, _ in column_types(table)})
-    uid = uids(table_env, sink.operator)
-    chunks, updates = chunks_of(table_env, plain, Gathering(), uid("rows"), sends_marks=True)
+    columns = None if origin is None else origin.columns
+    if origin is not None:
+        chunks, updates = origin.elements, False
+        if subtasks not in (None, parallelism_of(chunks)):  # pieces of a chunk would part
+            chunks = whole_chunks(table, chunks, uid("whole"), sends_marks=False)
+        chunks = whole_chunks(table, chunks, uid("rows"), sends_marks=True)
+    else:
+        plain = with_plain_times(table_env, table, f"akdl_files_{sink.token}", {name for name, _ in column_types(table)})
+        chunks, updates = chunks_of(table_env, plain, Gathering(), uid("rows"), sends_marks=True)
     if updates:
         raise ConfigurationError(
             f"{sink.operator}: the input is a changing table (GROUP BY or JOIN of a stream): it updates earlier rows, but each "
@@ -58,12 +75,12 @@ def write_files(
         sink = _appending(table_env, sink)
     if subtasks is not None:
         chunks._j_data_stream.getTransformation().setParallelism(subtasks)
-    written = chunks.process(_Write(sink), output_type=KEY_AND_ELEMENT).name(sink.operator).uid(uid("files"))
+    written = chunks.process(_Write(sink, columns), output_type=KEY_AND_ELEMENT).name(sink.operator).uid(uid("files"))
     written.set_parallelism(parallelism_of(chunks))
     published = keyed(written, KEYED_ELEMENT).process(_Publish(sink), output_type=ELEMENT)
     published.name(f"{sink.operator}: publish").uid(uid("publish")).set_parallelism(1).set_max_parallelism(1)
-    columns = [(name, logical_type(sql)) for name, sql in _WRITTEN.items()]
-    return table_of(table_env, published, columns, uid=uid("result")), sink
+    types = [(name, logical_type(sql)) for name, sql in _WRITTEN.items()]
+    return table_of(table_env, published, types, uid=uid("result")), sink
 
 
 def _is_bounded(rows: DataStream) -> bool:
@@ -96,8 +113,8 @@ def _appending(table_env: StreamTableEnvironment, sink: FileSink) -> FileSink:
 class _Write(ProcessFunction):  # type: ignore[misc]
     """Chunks to files; at the end, their names."""
 
-    def __init__(self, sink: FileSink) -> None:
-        self._sink = sink
+    def __init__(self, sink: FileSink, columns: Sequence[str] | None) -> None:
+        self._sink, self._columns = sink, columns
 
     def open(self, runtime_context: Any) -> None:
         give_large_blocks_back()
@@ -116,7 +133,7 @@ class _Write(ProcessFunction):  # type: ignore[misc]
         if kind == Element.CHUNK:
             batch = read_batch(content)
             give_large_blocks_back(batch.num_rows, len(content))
-            self._files.write(batch)
+            self._files.write(batch if self._columns is None else selected(batch, self._columns))
         elif kind == Element.END:
             files = json.dumps(self._files.end()).encode()
             yield Row(0, Row(Element.END.value, self._subtask, self._subtasks, files))

@@ -35,6 +35,14 @@ class Pending:
         self.arrived = found[-1][0] + found[-1][1] if found else self.done
         return [read_batch(bytes(arrow)).slice(max(0, self.done - first)) for first, _, arrow in found]
 
+    def take(self) -> list[pa.RecordBatch]:
+        """Take the rows out of the state."""
+        if self._chunks.is_empty():
+            return []
+        taken = self.restore()
+        self._chunks.clear()
+        return taken
+
     def add(self, rows: int, arrow: bytes) -> None:
         self._chunks.put(self.arrived, Row(rows, arrow))
         self._held.append((self.arrived, rows, len(arrow)))

@@ -25,21 +25,21 @@ from bridge.flink.arrow_operators import (
     Gathering,
     keyed,
     logical_types,
-    one_key_per_subtask,
     rows_for_members,
     sent_at_once,
     table_of,
     with_late_rows_counted,
 )
-from bridge.flink.elements import ELEMENT, KEY_AND_ELEMENT, KEYED_ELEMENT, Element
+from bridge.flink.elements import ELEMENT, KEY_AND_ELEMENT, KEYED_ELEMENT, Element, Origin, with_origin
 from bridge.flink.event_time import late_counter
 from bridge.flink.exchange import Exchange
 from bridge.flink.file_rows import parts_for_members
+from bridge.flink.keys import keys_of_subtasks
 from bridge.flink.stream_exchange import StreamExchange
 from bridge.flink.time_attributes import ROWTIME, event_time, time_attributes, with_plain_times
 from bridge.folders.shipped import ship, ship_own_packages
 from bridge.settings import RESTART, UNCOMMITTED, GroupSettings
-from bridge.table_env import has_checkpoints, is_streaming, planning, uids
+from bridge.table_env import has_checkpoints, is_streaming, planning, starts_from_savepoint, uids
 from bridge.workarounds.pyflink_defects import column_names
 
 MOST_MEMBERS = 4096  # of one group
@@ -60,7 +60,8 @@ def run_script(
     """
     if settings.size > MOST_MEMBERS:
         raise ConfigurationError(f"numWorkers + numPSs is {settings.size}, but one group has at most {MOST_MEMBERS} processes")
-    keys = one_key_per_subtask(settings.size)
+    all_keys = keys_of_subtasks(settings.size)
+    keys = [each[0] for each in all_keys]  # the lowest: with one more parameter server, it still belongs to a worker
     uid = uids(table_env, settings.operator, settings.main_script)
     ship_own_packages(table_env)
     for path in settings.shipped:
@@ -69,10 +70,13 @@ def run_script(
         _without_event_time(table_env, each, f"akdl_input_{group}_{number}") for number, each in enumerate([table, *extra])
     ]
     chunks = _chunks(table_env, tables[0], tables[1:], settings, keys, uid, files)
+    from_savepoint = starts_from_savepoint(table_env)
     if settings.kind == "stream":
-        exchange: Exchange = StreamExchange(settings, group, keys, _keeps_rows(table_env, settings))
+        keeps_rows = has_checkpoints(table_env) or settings.replay == UNCOMMITTED or settings.on_return == RESTART
+        exchange: Exchange = StreamExchange(settings, group, all_keys, keeps_rows, from_savepoint)
     else:
-        exchange = Exchange(settings, group, keys, is_streaming(table_env), None if files is None else files.table)
+        table_of_files = None if files is None else files.table
+        exchange = Exchange(settings, group, all_keys, is_streaming(table_env), table_of_files, from_savepoint)
     starts = keyed(sent_at_once(starts_of(table_env, chunks, group)), KEYED_ELEMENT)
     announced = DataStream(starts._j_data_stream).process(
         Announce(group, keys, settings.host_network, settings.tmp_dirs), output_type=KEY_AND_ELEMENT
@@ -90,7 +94,7 @@ def run_script(
     schema, takes = event_time(settings.watermark), settings.carries_event_time
     table = table_of(table_env, written, columns, schema, uid=uid("result"), takes_watermarks=takes)
     if settings.watermark is None:
-        return table
+        return with_origin(table, Origin(written, settings.output_schema.names))
     column = settings.watermark[0]
     counter = late_counter(settings.operator, settings.main_script, column, takes)
     return with_late_rows_counted(table_env, table, column, counter, uid("late"))
@@ -144,10 +148,6 @@ def starts_of(table_env: StreamTableEnvironment, chunks: DataStream, group: str)
     starts = table_env.sql_query(f"SELECT `key`, `element` FROM {view} WHERE `element`.`kind` = {Element.START.value}")
     # `to_data_stream` would give a type that keyed Python operators refuse.
     return table_env.to_append_stream(starts, KEY_AND_ELEMENT)
-
-
-def _keeps_rows(table_env: StreamTableEnvironment, settings: GroupSettings) -> bool:
-    return has_checkpoints(table_env) or settings.replay == UNCOMMITTED or settings.on_return == RESTART
 
 
 def placed(stream: DataStream, name: str, group: str, parallelism: int, uid: str) -> None:

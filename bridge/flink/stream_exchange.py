@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -12,10 +12,11 @@ from pyflink.common import Row, Types
 from pyflink.datastream import KeyedCoProcessFunction, RuntimeContext
 from pyflink.datastream.state import MapStateDescriptor, ValueStateDescriptor
 
+from bridge.codec.ipc import write_batch
 from bridge.exceptions import BridgeError
 from bridge.flink.elements import Element, element
 from bridge.flink.event_time import LAST_TIME, Watermarks, time_bytes
-from bridge.flink.exchange import END_OF_INPUT, Exchange
+from bridge.flink.exchange import END_OF_INPUT, Exchange, Keys
 from bridge.flink.pending import Pending
 from bridge.member.session import WrittenRows
 from bridge.settings import DRAIN, FAIL, RESTART, UNCOMMITTED, GroupSettings
@@ -31,8 +32,8 @@ _CHUNK = Types.ROW_NAMED(["rows", "arrow"], [Types.INT(), Types.PRIMITIVE_ARRAY(
 class StreamExchange(Exchange):
     """Exchange of a stream. With `keeps_rows`, unfinished rows are in Flink's state, also for the next start of the script."""
 
-    def __init__(self, settings: GroupSettings, group: str, keys: Sequence[int], keeps_rows: bool) -> None:
-        super().__init__(settings, group, keys, is_streaming=True)
+    def __init__(self, settings: GroupSettings, group: str, keys: Keys, keeps_rows: bool, from_savepoint: bool = True) -> None:
+        super().__init__(settings, group, keys, is_streaming=True, from_savepoint=from_savepoint)
         self._keeps_rows = keeps_rows
         self._look_ms = max(1, int(settings.chunk_wait_s * 1000))
 
@@ -54,13 +55,11 @@ class StreamExchange(Exchange):
         super().open(runtime_context)
 
     def process_element2(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterator[Row]:
-        self._check_key(ctx)  # before rows of another key are restored
         yield from self._restore()
         yield from super().process_element2(value, ctx)
 
     def on_timer(self, timestamp: int, ctx: KeyedCoProcessFunction.OnTimerContext) -> Iterator[Row]:
-        self._check_key(ctx)  # before rows of another key are restored
-        if timestamp != END_OF_INPUT and self._ended:
+        if not self._is_own(ctx) or (timestamp != END_OF_INPUT and self._ended):
             return
         yield from self._restore()
         yield from super().on_timer(timestamp, ctx)
@@ -87,7 +86,16 @@ class StreamExchange(Exchange):
         if self._is_restored or self._pending is None:
             return
         self._is_restored = True
-        yield from self._chunks(self._feed(self._kept()))
+        moved = [chunk for key in self._each_key() if key != self._key for chunk in self._pending.take()]
+        kept = self._kept()
+        for batch in moved:
+            self._pending.add(batch.num_rows, write_batch(batch))
+        if self._pending.rows and self._index not in self._settings.fed:
+            raise BridgeError(
+                f"{self._settings.operator}: {self._pending.rows} rows in flight of the savepoint went to "
+                f"{self._member.label}, which takes no rows. Continue with more numWorkers or fewer numPSs"
+            )
+        yield from self._chunks(self._feed([*kept, *moved]))
 
     def _kept(self) -> list[pa.RecordBatch]:
         assert self._pending is not None
@@ -103,9 +111,10 @@ class StreamExchange(Exchange):
 
     def _take_time(self, subtask: int, of: int, watermark: int | None) -> Iterator[Row]:
         if self._watermarks is None:
-            self._watermarks = Watermarks(dict(self._ended_inputs.items()))
+            self._watermarks = Watermarks({key: value for _ in self._each_key() for key, value in self._ended_inputs.items()})
         if watermark == LAST_TIME:
-            self._ended_inputs.put(subtask, of)
+            for _ in self._all_keys() if self._keeps_rows else self._each_key():  # also for subtasks of a later job
+                self._ended_inputs.put(subtask, of)
         self._watermarks.add(subtask, of, watermark, self._arrived)
         return self._pass_time(0, 0)
 
@@ -187,11 +196,11 @@ class StreamExchange(Exchange):
         yield from self._feed(self._kept())
 
     def _check_complete(self) -> None:
-        if self._keeps_rows:
-            return
-        before = self._rows_ever.value() or 0
-        if before != self._rows:
-            raise BridgeError(
-                f"{self._settings.operator}: the savepoint lacks the rows that the script had not finished. Turn on "
-                "Flink's checkpoints (execution.checkpointing.interval) before you take a savepoint"
-            )
+        if not self._keeps_rows:
+            super()._check_complete()
+
+    def _loss(self, rows: int) -> str:
+        return (
+            "the savepoint lacks the rows that the script had not finished. Turn on Flink's checkpoints "
+            "(execution.checkpointing.interval) before you take a savepoint"
+        )

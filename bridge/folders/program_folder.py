@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import functools
 import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from akdl.folders.owned_folder import OwnedFolder
 from akdl.storage.files import sha256_of
@@ -16,6 +20,16 @@ def program_folder() -> str:
     folder = OwnedFolder("akdl_packed_")
     folder.remove_at_exit()
     return folder.path
+
+
+@contextmanager
+def scratch_folder(prefix: str = "") -> Iterator[str]:
+    """Folder in it for the duration of a block; what cannot be removed stays until the program ends."""
+    folder = tempfile.mkdtemp(prefix=prefix, dir=program_folder())
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def named_by_content(path: str, kind: str) -> tuple[str, str]:

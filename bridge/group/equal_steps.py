@@ -55,7 +55,9 @@ class Tail:
         rows = read_batch(sample) if self._last is None else self._last
         added = rows.take(pa.array(np.arange(missing) % rows.num_rows))
         if self._mode == PAD:
-            added = _weightless(added, str(self._weight_column))
+            weightless = pa.array(np.zeros(missing, "f4"))
+            columns = [weightless if name == self._weight_column else added.column(name) for name in added.schema.names]
+            added = pa.record_batch(columns, names=added.schema.names)
         return [added]
 
     def _dropped(self, surplus: int) -> list[pa.RecordBatch]:
@@ -71,9 +73,3 @@ class Tail:
                 kept.append(batch.slice(0, left))
                 left -= kept[-1].num_rows
         return kept
-
-
-def _weightless(rows: pa.RecordBatch, weight_column: str) -> pa.RecordBatch:
-    zeros = pa.array(np.zeros(rows.num_rows, "f4"))
-    columns = [zeros if name == weight_column else column for name, column in zip(rows.schema.names, rows.columns)]
-    return pa.record_batch(columns, names=rows.schema.names)

@@ -12,7 +12,7 @@ from apache_beam.utils import thread_pool_executor
 
 from akdl.wire import ExtraInputsRequest, GroupState, MemberReport
 from akdl.wire.service import GROUP_SERVICE
-from akdl.wire.token import RefusesStrangers
+from akdl.wire.token import guarded_server
 from bridge.group.addresses import with_port
 from bridge.group.chunk_log import ChunkLog
 from bridge.group.state_store import StateStore
@@ -40,10 +40,8 @@ class GroupServer:
         self._lock = threading.Lock()
         self._states = StateStore()
         calls = thread_pool_executor.shared_unbounded_instance()  # type: ignore[no-untyped-call]  # see bridge.member.bridge_server
-        refusal = RefusesStrangers(token, "the call does not carry the token of this group")
-        # SO_REUSEPORT, because the reservation of the port is still open. A sample row may be larger than gRPC's limit.
-        options = [("grpc.so_reuseport", 1), ("grpc.max_receive_message_length", -1)]
-        self._server = grpc.server(calls, interceptors=[refusal], options=options)
+        # The port is shared, because its reservation is still open.
+        self._server = guarded_server(calls, token, "the call does not carry the token of this group", shares_port=True)
         handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
             "Report": grpc.unary_unary_rpc_method_handler(self._report, MemberReport.FromString, GroupState.SerializeToString)
         }

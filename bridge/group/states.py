@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from akdl.wire import ENDED, FAILED, STARTING, MemberState, Share, Shares, Wishes
+from akdl.wire.status_pb2 import MemberStatus
 from bridge.group.roles import label
 from bridge.settings import GroupSettings
 
@@ -12,6 +13,11 @@ LEFT_ALONE_S = 15.0  # of standstill, after which a parameter server that has re
 MISSED_S = 2.0  # of standstill, after which a process counts as waiting for workers that have returned
 
 _PHASES = {STARTING: "its process has not connected", ENDED: "ended", FAILED: "failed"}
+
+
+def by_progress(state: MemberState | MemberStatus) -> tuple[int, bool, float]:
+    """Key of members that stand still: the least is the one that the others wait for."""
+    return state.rows_read, state.spinning, -state.idle_s
 
 
 class KnownStates:
@@ -92,7 +98,7 @@ class KnownStates:
     def lagging(self, idle_s: float) -> int | None:
         """Return the member that holds up a group without progress for `idle_s` seconds; else None.
 
-        Progress is to read or write rows, to use the processor, or to end. A member that waits for Flink may hold up all others
+        Progress is to read or write rows, to report, to work, or to end. A member that waits for Flink may hold up all others
         without a fault, unless Flink itself waits for one of them.
         """
         running = [state for state in self._states.values() if state.phase not in (STARTING, ENDED, FAILED)]
@@ -103,8 +109,8 @@ class KnownStates:
             return None
         if any(state.waiting for state in running) and not any(state.input_full for state in stuck):
             return None
-        # A script that waits for another script has read at least as many rows.
-        return min(stuck, key=lambda state: (state.rows_read, -state.idle_s)).index
+        # A script that waits for another script has read at least as many rows, and may poll.
+        return min(stuck, key=by_progress).index
 
     def is_deserted_by(self, index: int) -> bool:
         deciding = self._settings.deciding
@@ -129,7 +135,8 @@ class KnownStates:
             return f"{where}: {_PHASES[state.phase]}{': ' + state.failure if state.failure else ''}"
         rows = f"has read {state.rows_read} of {state.rows} rows" if index in self._settings.fed else "runs"
         waits = ", waits for Flink" if state.waiting else ""
-        return f"{where}: {rows}{waits}, last progress {state.idle_s:.0f} s ago"
+        spins = ", uses the processor" if state.spinning else ""
+        return f"{where}: {rows}{waits}, last progress {state.idle_s:.0f} s ago{spins}"
 
     def _name(self, index: int) -> str:
         name = label(index, self._settings.num_workers)

@@ -6,6 +6,8 @@ import contextlib
 import logging
 import os
 import sys
+from io import TextIOWrapper
+from logging.handlers import RotatingFileHandler
 from typing import TextIO
 
 logger = logging.getLogger(__name__)
@@ -33,55 +35,31 @@ def print_line(stream: TextIO, text: str) -> None:
     stream.flush()
 
 
-class LogFile:
+class LogFile(RotatingFileHandler):
     """A log file of lines, for this user only, renamed to `PATH.1` and so on when full; abandoned when it cannot be written."""
 
     def __init__(self, path: str, most_bytes: int = 100 << 20, most_files: int = 10) -> None:
-        self._path = path
-        self._most_bytes = most_bytes
-        self._most_files = most_files
-        self._fd: int | None = None
-        self._size = 0
-        self._open()
+        self._is_open = True
+        super().__init__(path, "a", most_bytes, most_files - 1, "utf-8", delay=True, errors="backslashreplace")
 
     def write(self, line: str) -> None:
-        rest = f"{line}\n".encode("utf-8", "backslashreplace")
-        if self._size and self._size + len(rest) > self._most_bytes:
-            self._roll()
-        self._size += len(rest)
-        while self._fd is not None and rest:
-            try:
-                rest = rest[os.write(self._fd, rest) :]
-            except OSError as error:
-                self._give_up(error)
+        if self._is_open:
+            self.handle(logging.makeLogRecord({"msg": line}))
 
     def close(self) -> None:
-        fd, self._fd = self._fd, None
-        if fd is not None:
-            with contextlib.suppress(OSError):  # a network file system may report only now that it is full
-                os.close(fd)
+        self._is_open = False
+        with contextlib.suppress(OSError):  # a network file system may report only now that it is full
+            super().close()
 
-    def _open(self) -> None:
-        try:
-            self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        except OSError as error:
-            self._give_up(error)
-
-    def _roll(self) -> None:
-        if self._fd is None:
-            return
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
+        logger.warning(
+            "cannot write the log file %s, so the job continues without it: %s", self.baseFilename, sys.exc_info()[1]
+        )
         self.close()
-        names = [self._path, *(f"{self._path}.{number}" for number in range(1, self._most_files))]
-        try:
-            for older, newer in zip(names[:0:-1], names[-2::-1]):
-                if os.path.exists(newer):
-                    os.replace(newer, older)
-        except OSError as error:
-            self._give_up(error)
-            return
-        self._size = 0
-        self._open()
 
-    def _give_up(self, error: OSError) -> None:
-        logger.warning("cannot write the log file %s, so the job continues without it: %s", self._path, error.strerror)
-        self.close()
+    def _open(self) -> TextIOWrapper:
+        return open(self.baseFilename, "w", encoding=self.encoding, errors=self.errors, opener=_open_own)
+
+
+def _open_own(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)

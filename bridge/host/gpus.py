@@ -20,7 +20,7 @@ import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
 
 from akdl.folders.file_lock import try_lock
-from bridge.exceptions import ConfigurationError
+from bridge.exceptions import ConfigurationError, refused_at
 from bridge.folders.user_folders import private_folder
 
 logger = logging.getLogger(__name__)
@@ -75,13 +75,11 @@ class Lease:
 
 def lease_for(name: str, count: int | None, wait_s: float) -> Lease | None:
     """Lease GPUs of this host for a process; None where the host's GPUs are unknown. See `lease`."""
-    try:
+    with refused_at(name, ConfigurationError):
         found = inventory(os.environ)
         if found is None:
             return None
         leased = lease(count, found, wait_s, name=name)
-    except ConfigurationError as error:
-        raise ConfigurationError(f"{name}: {error}") from None
     if found:
         logger.info("%s: GPUs %s", name, ", ".join(leased.devices) or "none (not requested, or not free)")
     return leased

@@ -18,7 +18,7 @@ import akdl.storage.files
 from akdl.folders.file_lock import is_linked, try_lock
 from akdl.process.preflight import NO_TENSORFLOW
 from akdl.storage.archive import ArchiveError, unpack_archive
-from bridge.exceptions import ConfigurationError
+from bridge.exceptions import ConfigurationError, refused_at
 from bridge.folders.remover import remove_when_unlocked
 from bridge.folders.shipped import path_on_host
 from bridge.folders.user_folders import environment_place
@@ -62,10 +62,8 @@ class Interpreter:
 def open_interpreter(operator: str, python: str | PythonArchive | None) -> Interpreter:
     """The interpreter of TensorFlow processes on this host, unpacked if need be; None means the one of this program."""
     if isinstance(python, PythonArchive):
-        try:
+        with refused_at(f"{operator}: pythonEnv {python.origin}", ConfigurationError):
             return _open_archive(python)
-        except ConfigurationError as error:
-            raise ConfigurationError(f"{operator}: pythonEnv {python.origin}: {error}") from None
     chosen = python or sys.executable
     if os.path.isdir(chosen):  # a folder that the driver did not see
         chosen = interpreter_in(chosen) or os.path.join(chosen, "bin", "python")
@@ -155,21 +153,22 @@ def _fill(target: str, path: str, sha256: str) -> str:
             "expected bin/python at the root of the archive or in its only folder, found "
             f"{', '.join(sorted(os.listdir(target))[:10]) or 'nothing'}; {_PACK}"
         )
-    _unpack_conda(python)
+    conda_unpack = os.path.join(os.path.dirname(python), "conda-unpack")
+    if os.path.isfile(conda_unpack):
+        _printed(f"{python} {conda_unpack}", *_run([python, conda_unpack], _UNPACK_S))
     return versions_of(python, no_tensorflow=True)  # a process that needs it looks for it
 
 
-def _unpack_conda(python: str) -> None:
-    script = os.path.join(os.path.dirname(python), "conda-unpack")
-    if os.path.isfile(script):
-        _run([python, script], _UNPACK_S)
-
-
 def versions_of(python: str, no_tensorflow: bool = False) -> str:
+    return _printed(f"{python} -m akdl.process.preflight", *look_into(python, no_tensorflow))
+
+
+def look_into(python: str, no_tensorflow: bool = False) -> tuple[int, str]:
+    """Exit status and output of akdl's check of a Python, in which no packages of this program are visible."""
     return _run([python, "-m", "akdl.process.preflight"], _LOOK_S, [f"{NO_TENSORFLOW}={'1' * no_tensorflow}"])
 
 
-def _run(command: list[str], timeout_s: float, set_variables: Sequence[str] = ()) -> str:
+def _run(command: list[str], timeout_s: float, set_variables: Sequence[str] = ()) -> tuple[int, str]:
     folder = WorkFolder(())
     try:
         done = subprocess.run(
@@ -182,10 +181,13 @@ def _run(command: list[str], timeout_s: float, set_variables: Sequence[str] = ()
         raise ConfigurationError(f"{' '.join(command)} did not end within {timeout_s:g} s") from None
     finally:
         folder.remove()
-    printed = done.stdout.decode("utf-8", "replace").strip()
-    if done.returncode:
-        raise ConfigurationError(f"{' '.join(command)} failed with status {done.returncode}: {printed[-2000:]}; {_PACK}")
-    return printed
+    return done.returncode, done.stdout.decode("utf-8", "replace").strip()
+
+
+def _printed(command: str, status: int, output: str) -> str:
+    if status:
+        raise ConfigurationError(f"{command} failed with status {status}: {output[-2000:]}; {_PACK}")
+    return output
 
 
 def _cannot_run(python: str, error: OSError) -> str:

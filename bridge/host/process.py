@@ -97,8 +97,12 @@ class ChildProcess:
         return list(self._lines)
 
     @property
-    def cpu_s(self) -> float:
-        return self._sum(lambda process: sum(process.cpu_times()[:4]))
+    def cpu_times(self) -> tuple[float, float]:
+        """Seconds of the process itself, and of its children."""
+        own_s = 0.0
+        with contextlib.suppress(psutil.Error):
+            own_s = sum(psutil.Process(self.pid).cpu_times()[:2])
+        return own_s, max(self._sum(lambda process: sum(process.cpu_times()[:4])) - own_s, 0.0)
 
     @property
     def memory_bytes(self) -> int:
@@ -112,22 +116,6 @@ class ChildProcess:
                 with contextlib.suppress(psutil.Error):
                     total += number(process)
         return total
-
-    def stacks(self, path: str) -> str:
-        """Stacks of the threads, which `faulthandler` writes to `path` at SIGUSR2."""
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGUSR2)
-        size, deadline = -1, time.monotonic() + STACKS_S
-        while time.monotonic() < deadline:
-            written = os.path.getsize(path) if os.path.exists(path) else 0
-            if written and written == size:
-                break
-            size = written
-            time.sleep(0.1)
-        if not os.path.exists(path):
-            return "(the process has not reached its script yet)"
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(STACKS_LIMIT)
 
     def wait(self, timeout_s: float) -> bool:
         return self._exited.wait(timeout_s)
@@ -195,6 +183,29 @@ def _marked(pid: int, mark: str) -> psutil.Process | None:
         return process if process.environ().get(_MARK) == mark else None
     except (psutil.Error, OSError):  # of another user, or gone
         return None
+
+
+def stacks_of(pid: int, path: str) -> str:
+    """Stacks of the threads of a process, which `faulthandler` appends to `path` at SIGUSR2."""
+    before = _size(path)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGUSR2)
+    size, deadline = before, time.monotonic() + STACKS_S
+    while time.monotonic() < deadline:
+        written = _size(path)
+        if before < written == size:
+            break
+        size = written
+        time.sleep(0.1)
+    if not os.path.exists(path):
+        return "(the process has not reached its script yet)"
+    with open(path, encoding="utf-8", errors="replace") as file:
+        file.seek(before)
+        return file.read(STACKS_LIMIT)
+
+
+def _size(path: str) -> int:
+    return os.path.getsize(path) if os.path.exists(path) else 0
 
 
 def describe_exit(status: int | None) -> str:

@@ -12,7 +12,7 @@ from apache_beam.utils import thread_pool_executor
 
 from akdl.wire import Cluster, Empty, Hello, Outcome, Output, Progress, Shares, Task, Wishes
 from akdl.wire.service import SERVICE
-from akdl.wire.token import RefusesStrangers
+from akdl.wire.token import guarded_server
 from bridge.folders.temporary_places import socket_address
 from bridge.member.session import ProtocolError, Session
 
@@ -38,17 +38,10 @@ class BridgeServer:
         self._wishes = wishes
         self._task = task
         self._stopped = False
-        self._server = grpc.server(
-            # Beam's pool, as in PyFlink's own servers. A pool of the standard library refuses calls while the program exits,
-            # which kills gRPC's thread, and a program that leaves a job running would wait indefinitely.
-            thread_pool_executor.shared_unbounded_instance(),  # type: ignore[no-untyped-call]
-            interceptors=[RefusesStrangers(token, "the call does not carry the token of this process")],
-            options=[
-                ("grpc.max_send_message_length", -1),
-                ("grpc.max_receive_message_length", -1),
-                ("grpc.so_reuseport", 0),  # by default two servers would share a port silently
-            ],
-        )
+        # Beam's pool, as in PyFlink's own servers. A pool of the standard library refuses calls while the program exits, which
+        # kills gRPC's thread, and a program that leaves a job running would wait indefinitely.
+        calls = thread_pool_executor.shared_unbounded_instance()  # type: ignore[no-untyped-call]
+        self._server = guarded_server(calls, token, "the call does not carry the token of this process")
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, self._handlers()),))
         self.address = self._listen(os.path.join(folder, "bridge.sock"))
 

@@ -45,8 +45,19 @@ class Member:
         self._session = Session(attempt, settings.queue_bytes, self._process.name)
         self._extra = ExtraInputs(settings, group, index, self._session, self._changed, self._process)
         self._membership = Membership(settings, index, attempt, self._changed, self._state)
+        self._started = time.monotonic()
+        self._progress = ProgressWatch(self._started)
+        process = self._process
         self.observer = Observer(
-            settings, group, index, self._session, self._changed, lambda: self._process.resources, self._process.log
+            settings,
+            group,
+            index,
+            self._session,
+            self._changed,
+            lambda: process.resources,
+            process.log,
+            lambda: self._progress,
+            process.private_folder,
         )
         self._tail = Tail(settings.equal_steps, settings.weight_column)
         self._echo_since: float | None = None
@@ -54,8 +65,6 @@ class Member:
         self._stopped = False
         self._heartbeat_due = time.monotonic() + HEARTBEAT_S
         self._heartbeat_sent: float | None = None
-        self._started = time.monotonic()
-        self._progress = ProgressWatch(self._started)
         self.group = group
         self.label = self._process.label
         registry.add(self)
@@ -252,6 +261,7 @@ class Member:
             input_ended=session.has_all_rows,
             rows_read=session.progress.rows_read,
             idle_s=self._progress.idle_s,
+            spinning=self._progress.is_spinning,
             waiting=session.progress.waiting or not session.has_output_room,
             input_full=session.is_input_full,
             dataset_file=session.progress.dataset_file,
@@ -340,9 +350,11 @@ class Member:
         return self._process.error(fault.what, trace, self._members(), stacks)
 
     def _look_for_progress(self) -> None:
-        cpu_s = self._process.child.cpu_s
+        own_s, children_s = self._process.child.cpu_times
         with self._changed:
-            self._progress.look(time.monotonic(), self._session.progress.rows_read + self._session.rows_out, cpu_s)
+            session, progress = self._session, self._session.progress
+            moved = progress.rows_read + session.rows_out + progress.report.number
+            self._progress.look(time.monotonic(), moved, progress.worked_s + children_s, own_s)
 
     def _members(self) -> str:
         if self._settings.size == 1:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
 
+from akdl.wire.status_pb2 import MemberStatus
 from bridge.group.roles import label
 from bridge.member import registry
 from bridge.member.session import Session, Stage
-from bridge.member.status import ENDED, FEEDING, STARTING, Clock, MemberStatus, StatusFile
+from bridge.member.status import ENDED, FEEDING, STARTING, Clock, StatusFile
 from bridge.settings import GroupSettings
 
 BUSY = 0.05  # of one processor; a TensorFlow process that waits for others uses about a tenth of this
@@ -26,22 +26,24 @@ _TASK_WRITE_S = 0.25
 
 
 class ProgressWatch:
-    """Progress of a script: it reads or writes rows, or uses the processor."""
+    """Progress of a process: it reads or writes rows, reports, or works, which is more than to use the processor."""
 
     def __init__(self, now: float) -> None:
         self.idle_s = 0.0  # without progress, up to the last look
+        self.is_spinning = False  # it used the processor without progress
         self._looked = now
-        self._rows = 0
-        self._cpu_s = 0.0
+        self._moved = 0
+        self._worked_s = self._cpu_s = 0.0
         self._has_ended = False
 
-    def look(self, now: float, rows: int, cpu_s: float) -> None:
+    def look(self, now: float, moved: int, worked_s: float, cpu_s: float = 0.0) -> None:
         passed_s = now - self._looked
-        if rows != self._rows or cpu_s - self._cpu_s > BUSY * passed_s:
-            self.idle_s = 0.0
+        if moved != self._moved or worked_s - self._worked_s > BUSY * passed_s:
+            self.idle_s, self.is_spinning = 0.0, False
         else:
             self.idle_s += min(passed_s, MOST_IDLE_S)
-        self._looked, self._rows, self._cpu_s = now, rows, cpu_s
+            self.is_spinning = cpu_s - self._cpu_s > BUSY * passed_s
+        self._looked, self._moved, self._worked_s, self._cpu_s = now, moved, worked_s, cpu_s
 
     def end(self) -> None:
         if not self._has_ended:
@@ -49,7 +51,7 @@ class ProgressWatch:
 
 
 class Observer:
-    """The status of one member, twice a second, in this process or in a file next to Flink's logs."""
+    """The status of one member, twice a second: in this process, and in a file next to Flink's logs or in its own `folder`."""
 
     def __init__(
         self,
@@ -60,7 +62,10 @@ class Observer:
         changed: threading.Condition,
         resources: Callable[[], tuple[float, int]],
         log: Callable[[str], None],
+        watch: Callable[[], ProgressWatch],
+        folder: str = "",
     ) -> None:
+        self._watch = watch
         self._settings, self._group, self._index = settings, group, index
         self._session, self._changed, self._resources, self._log = session, changed, resources, log
         self._label = label(index, settings.num_workers)
@@ -71,7 +76,7 @@ class Observer:
         self._lock = threading.Lock()
         self._printed = 0
         self._lines: deque[str] = deque(maxlen=_KEPT_LINES)
-        self._file = StatusFile(f"{group}-{self._label.replace(' ', '-')}-{session.attempt}", now)
+        self._file = StatusFile(f"{group}-{self._label.replace(' ', '-')}-{session.attempt}", now, folder)
         self._report_due, self._reported = 0.0, 0
 
     def note_line(self, line: str) -> None:
@@ -120,13 +125,18 @@ class Observer:
                 rows_read=session.progress.rows_read,
                 rows_out=session.rows_out,
                 step=report.step,
-                metrics=_finite(report.metrics),
+                metrics=report.metrics,
                 script_waited_s=round(clock.script_waited_s, 2),
                 flink_waited_s=round(clock.flink_waited_s, 2),
                 cpu_s=round(self._used[0], 2),
                 memory_bytes=self._used[1],
                 lines_before=self._printed - len(self._lines),
-                lines=tuple(self._lines),
+                lines=self._lines,
+                operator=f"{self._settings.operator}, {self._settings.main_script}",
+                waiting=session.progress.waiting,
+                idle_s=round(self._watch().idle_s, 1),
+                spinning=self._watch().is_spinning,
+                stack=session.progress.stack,
             )
 
     def _write(self, now: float) -> None:
@@ -135,8 +145,9 @@ class Observer:
         while left_out and size + len(status.lines[left_out - 1]) < _KEPT_CHARACTERS:
             left_out -= 1
             size += len(status.lines[left_out])
-        kept = status.lines[left_out:]
-        self._file.write(dataclasses.replace(status, lines=kept, lines_before=status.lines_before + left_out), now)
+        del status.lines[:left_out]
+        status.lines_before += left_out
+        self._file.write(status, now)
 
 
 class TaskObserver:
@@ -175,6 +186,7 @@ class TaskObserver:
             group=self._group,
             index=self._index,
             label=f"task {self._index}",
+            is_worker=True,
             attempt=self._attempt,
             gpus=self._gpus,
             rows_in=self._rows,

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from akdl.wire import Report
-from bridge.member.status import MemberStatus
+from akdl.wire.status_pb2 import MemberStatus
 from bridge.workarounds.beam_workers import has_ended, worker_of_this_thread
 
 if TYPE_CHECKING:

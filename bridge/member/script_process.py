@@ -20,7 +20,7 @@ from bridge.group.roles import label
 from bridge.host.console import LogFile, say, warn
 from bridge.host.gpus import lease_for
 from bridge.host.interpreter import means_tensorflow_1, open_interpreter
-from bridge.host.process import ChildProcess
+from bridge.host.process import ChildProcess, stacks_of
 from bridge.host.variables import variables
 from bridge.member.bridge_server import BridgeServer
 from bridge.member.session import Session
@@ -88,10 +88,10 @@ class ScriptProcess:
 
     @property
     def resources(self) -> tuple[float, int]:
-        return (0.0, 0) if self._child is None else (self._child.cpu_s, self._child.memory_bytes)
+        return (0.0, 0) if self._child is None else (sum(self._child.cpu_times), self._child.memory_bytes)
 
     def stacks(self) -> str:
-        stacks = self.child.stacks(os.path.join(self._folder.private, STACKS_FILE))
+        stacks = stacks_of(self.child.pid, os.path.join(self._folder.private, STACKS_FILE))
         return f"--- where {self.label} stands ---\n{stacks}"
 
     def log(self, line: str) -> None:

@@ -26,8 +26,10 @@ from pyflink.table import StreamTableEnvironment, Table
 from akdl.folders.file_lock import try_lock
 from bridge.codec.ipc import read_batch
 from bridge.exceptions import ConfigurationError, TaskError
-from bridge.flink.arrow_operators import Dealing, keyed, one_key_per_subtask, rows_for_members, sent_at_once
+from bridge.flink.arrow_operators import Dealing, keyed, rows_for_members, sent_at_once
 from bridge.flink.elements import KEY_AND_ELEMENT, KEYED_ELEMENT, Element
+from bridge.flink.exchange import check_parallelism
+from bridge.flink.keys import one_key_per_subtask
 from bridge.flink.script_graph import placed, starts_of
 from bridge.folders.user_folders import model_place
 from bridge.group.addresses import folder_id, own_host
@@ -81,7 +83,7 @@ def deliver_models(
     collected = keyed(rows.union(places), KEYED_ELEMENT).process(collect, output_type=_KEY_AND_PIECE).set_parallelism(1)
     collected.name(f"{operator}, models").uid(uid("collected"))
     done = Types.ROW_NAMED(["delivered"], [Types.LONG()])
-    delivered = keyed(collected, _PIECE).process(Deliver(settings), output_type=done)
+    delivered = keyed(collected, _PIECE).process(Deliver(settings, parallelism), output_type=done)
     placed(delivered, f"{operator}, models to hosts", f"{group}_models", parallelism, uid("delivered"))
     table_env.create_temporary_view(f"akdl_result_{group}", result)
     table_env.create_temporary_view(f"akdl_delivered_{group}", table_env.from_data_stream(delivered))
@@ -212,10 +214,11 @@ class KeptRows:
 
 
 class Deliver(KeyedProcessFunction):  # type: ignore[misc]
-    def __init__(self, settings: PredictionSettings) -> None:
-        self._settings = settings
+    def __init__(self, settings: PredictionSettings, parallelism: int) -> None:
+        self._settings, self._parallelism = settings, parallelism
 
     def open(self, runtime_context: RuntimeContext) -> None:
+        check_parallelism(runtime_context, self._settings.process.operator, self._parallelism)
         self._file: IO[bytes] | None = None
         self._lock: int | None = None
         self._attempt = runtime_context.get_attempt_number()

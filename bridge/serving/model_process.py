@@ -52,8 +52,8 @@ class ModelSettings:
     """Settings of a model process; `serving` is JSON of the message `Serving` without the path of the model.
 
     Without `python` it is that of Flink's functions. With `user_files`, a function in one of them is the model.
-    `start_timeout_s` includes the loading. 0 turns `stall_timeout_s` and `infer_timeout_s` off. `gpus` is None for one if one
-    is free. A process that `restarts` gets its first model again.
+    `start_timeout_s` includes the loading. 0 turns `stall_timeout_s` off. `gpus` is None for one if one is free. A process that
+    `restarts` gets its first model again. Each of `copies` is a process of its own on each host.
     """
 
     operator: str
@@ -63,11 +63,10 @@ class ModelSettings:
     python: str | PythonArchive | None = None
     env_vars: tuple[str, ...] = field(default=(), repr=False)
     user_files: tuple[UserFile, ...] = ()
-    intra_op_parallelism: int | None = None
     start_timeout_s: float = 300.0
     stall_timeout_s: float = 600.0
-    infer_timeout_s: float = 0.0
     gpus: int | None = None
+    copies: int = 1
     restarts: bool = True
 
 
@@ -118,7 +117,7 @@ class ModelProcess:
     """A task's hold on the model process of its host, which is started if need be, and the channel to it."""
 
     def __init__(self, settings: ModelSettings, model: str | PlacedModel) -> None:
-        self._settings = settings
+        self._settings, self._serving = settings, json_format.Parse(settings.serving, Serving())
         sweep()
         self._folder = ProcessFolder(settings.group)
         self._process: subprocess.Popen[bytes] | None = None  # if this task has started it
@@ -127,8 +126,8 @@ class ModelProcess:
         self._open()
 
     def _open(self) -> None:
-        self._pipe = self._join(self._model)
-        self.description = self._wait_until_loaded(self._model)
+        self._pipe = self._folder.join(self._start)
+        self.description = self._wait_until_loaded()
         process = process_of(self.folder)
         self._pid = 0 if process is None else process.pid
         if self.description.HasField("failure"):
@@ -185,10 +184,7 @@ class ModelProcess:
         self._folder.leave(self._pipe)
         kill_stopped(self.folder)
 
-    def _join(self, model: str | PlacedModel) -> int:
-        return self._folder.join(lambda pipe: self._start(model, pipe))
-
-    def _wait_until_loaded(self, model: str | PlacedModel) -> Description:
+    def _wait_until_loaded(self) -> Description:
         deadline = time.monotonic() + self._settings.start_timeout_s
         while True:
             try:
@@ -204,7 +200,7 @@ class ModelProcess:
             else:
                 self.close()
                 self._channel = None
-                self._pipe = self._join(model)
+                self._pipe = self._folder.join(self._start)
 
     def _describe(self, deadline: float) -> Description:
         if self._channel is None:
@@ -225,8 +221,8 @@ class ModelProcess:
             self._folder.remove_unused()  # it may have failed before it could
         return TaskError(reason)
 
-    def _start(self, model: str | PlacedModel, pipe: int) -> None:
-        settings = self._settings
+    def _start(self, pipe: int) -> None:
+        settings, serving = self._settings, self._serving
         place = self._folder.path
         work = os.path.join(place, "work")
         shutil.rmtree(work, ignore_errors=True)  # of a process that was killed
@@ -235,14 +231,15 @@ class ModelProcess:
         python = gpus = None
         try:
             python = open_interpreter(settings.operator, settings.python)
-            environment = variables(settings.intra_op_parallelism, os.environ, python.path, folder, settings.env_vars)
-            serving = json_format.Parse(settings.serving, Serving())
+            threads = serving.intra_op_parallelism or None
+            environment = variables(threads, os.environ, python.path, folder, settings.env_vars)
             gpus = lease_for(settings.operator, settings.gpus, settings.start_timeout_s)
             if gpus is not None:
                 environment["CUDA_VISIBLE_DEVICES"] = gpus.visible
             if settings.user_files:
-                model, environment[NO_TENSORFLOW] = work, "1"
-            serving.model = self._brought(model) if isinstance(model, PlacedModel) else model
+                serving.model, environment[NO_TENSORFLOW] = work, "1"
+            else:
+                serving.model = self._brought(self._model) if isinstance(self._model, PlacedModel) else self._model
             # In a file: with thousands of columns it is too long for a variable.
             serving_file = os.path.join(place, "serving.json")
             with open(serving_file, "w", encoding="utf-8", opener=private) as file:
@@ -285,7 +282,7 @@ class ModelProcess:
 
     def _stalled(self) -> dict[str, list[int]] | None:
         """Rows of the batches that were not computed in time, by request; None when the process ended otherwise."""
-        limit_s, operator = self._settings.infer_timeout_s, self._settings.operator
+        limit_s, operator = self._serving.infer_timeout_s, self._settings.operator
         try:
             with open(stalled_file(self.folder, self._pid), encoding="ascii") as file:
                 found: dict[str, list[int]] = json.load(file)
@@ -300,7 +297,7 @@ class ModelProcess:
     def _result(self, call: object) -> Any:
         limit_s = self._settings.stall_timeout_s
         try:
-            return result_of(call, self.folder, limit_s and limit_s + (_LATER_S if self._settings.infer_timeout_s else 0.0))
+            return result_of(call, self.folder, limit_s and limit_s + (_LATER_S if self._serving.infer_timeout_s else 0.0))
         except TimeoutError:
             raise TaskError(
                 f"{self._settings.operator}: the process that serves the model made no progress for {limit_s:g} s and was "

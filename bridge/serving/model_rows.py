@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from akdl.folders.private_file import private
+from akdl.near_names import short
 from bridge.exceptions import TaskError
 
 _END = struct.Struct("<4s4H2IH")  # of a zip file without a comment: mark, disks, entries, size and place of the directory
@@ -84,18 +85,18 @@ class Model:
         number, text = row.number, row.text
         rows = _MOST_ROWS if row.count is None else row.count
         if number is None or text is None or not 0 <= number < rows:
-            raise DamagedModel(f"{self.name} is not a model: it has a row with model_id {number} and {_shown(text)}")
+            raise DamagedModel(f"{self.name} is not a model: it has a row with model_id {number} and {short(text)}")
         if number > 0:
             return number, self._decoded(number, text)
         if not text.endswith(".zip"):
-            raise DamagedModel(f"{self.name} is not a model: expected the name of a zip file at model_id 0, got {_shown(text)}")
+            raise DamagedModel(f"{self.name} is not a model: expected the name of a zip file at model_id 0, got {short(text)}")
         return number, b""
 
     def _decoded(self, number: int, text: str) -> bytes:
         try:
             return base64.b64decode(text, validate=True)
         except (binascii.Error, ValueError) as error:
-            raise DamagedModel(f"{self.name} is damaged: model_id {number} has {_shown(text)} ({error})") from None
+            raise DamagedModel(f"{self.name} is damaged: model_id {number} has {short(text)} ({error})") from None
 
     def _is_zip_file(self) -> bool:
         last = len(self.sizes) - 1
@@ -184,7 +185,3 @@ def _loss(model: Model) -> DamagedModel:
     missing = [str(number) for number in range(max(model.sizes)) if number not in model.sizes][:_SHOWN]
     what = f"model_id {', '.join(missing)} at least" if missing else "its end"
     return DamagedModel(f"{model.name} is incomplete when the next one begins: {what} is missing")
-
-
-def _shown(text: str | None) -> str:
-    return repr(text) if text is None or len(text) <= 40 else f"{text[:40]!r}..."

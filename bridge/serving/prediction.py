@@ -10,7 +10,8 @@ import os
 import time
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from bridge.exceptions import BridgeError, RowError
 from bridge.files.parts import parts_from
 from bridge.files.reading import FileParts, FileTable, SourceFiles
 from bridge.flink.arrow_operators import Gathering, chunks_of, column_types, logical_type, parallelism_of, table_of, upsert_keys
-from bridge.flink.elements import ELEMENT, Element, pieces
+from bridge.flink.elements import ELEMENT, Element, Origin, pieces, with_origin
 from bridge.flink.file_rows import in_small_bundles, parts_of_files
 from bridge.flink.metrics import PredictionMetrics
 from bridge.flink.time_attributes import PROCTIME, ROWTIME, event_time, time_attributes, with_plain_times
@@ -39,6 +40,7 @@ from bridge.host.allocator import give_large_blocks_back
 from bridge.member.observer import TaskObserver
 from bridge.schema import Schema, quoted
 from bridge.serving.model_process import ModelProcess, ModelSettings, Request, StalledModel
+from bridge.serving.resumption import PredictionParts, Resumption
 from bridge.settings import PythonArchive
 from bridge.table_env import planning, uids
 from bridge.workarounds.beam_workers import close_with_worker
@@ -64,6 +66,12 @@ class PredictionSettings:
     error_column: str | None = None
     gathering: Gathering = field(default_factory=Gathering)
     placed: PlacedModel | None = None
+    resumption: Resumption | None = None
+
+    @property
+    def columns(self) -> tuple[tuple[str, bool], ...]:
+        """`result` with the column of errors."""
+        return self.result if self.error_column is None else (*self.result, (self.error_column, True))
 
 
 @planning()
@@ -88,7 +96,8 @@ def predict_table(
     # A stream has one event time in Flink; processing time is added again behind the function.
     proctimes = [name for name in stays if times.get(name) == PROCTIME and name not in settings.input_schema.names]
     rowtime = next((name for name in stays if times.get(name) == ROWTIME), None)
-    needed = {*settings.input_schema.names, *stays} - set(proctimes)
+    ids = set() if settings.resumption is None else {settings.resumption.schema.names[0]}
+    needed = {*settings.input_schema.names, *stays, *ids} - set(proctimes)
     kept = with_plain_times(table_env, table, f"akdl_rows_{group}", needed, rowtime)
     uid = uids(table_env, settings.process.operator)
     read = None
@@ -99,9 +108,8 @@ def predict_table(
         chunks, updates = parts_of_files(table_env, read, files.addresses, uid), False
     types = dict(column_types(kept))
     types.update((column.name, logical_type(column.type.sql)) for column in settings.output_schema)
-    columns = [(name, types[name]) for name, _ in settings.result if name not in proctimes]
-    if settings.error_column is not None:
-        columns.append((settings.error_column, logical_type("STRING")))
+    types.update({name: logical_type("STRING") for name, _ in settings.columns[len(settings.result) :]})
+    columns = [(name, types[name]) for name, _ in settings.columns if name not in proctimes]
     plain = {name for name in stays if name not in proctimes}
     key = next((each for each in upsert_keys(table_env, kept) if plain >= set(each)), []) if updates else []
     predicted = chunks.process(_Predict(settings, [name for name, _ in columns], key, read), output_type=ELEMENT)
@@ -111,16 +119,17 @@ def predict_table(
     schema = event_time(None if rowtime is None else (rowtime, "SOURCE_WATERMARK()"), key)
     result = table_of(table_env, predicted, columns, schema, updates, uid("result"))
     if not proctimes:
-        return result
+        return with_origin(result, None if updates else Origin(predicted, [name for name, _ in columns]))
     view = f"akdl_predicted_{group}"
     table_env.create_temporary_view(view, result)
-    names = [name for name, _ in settings.result] + ([] if settings.error_column is None else [settings.error_column])
-    cells = [f"PROCTIME() AS {quoted(name)}" if name in proctimes else quoted(name) for name in names]
+    cells = [f"PROCTIME() AS {quoted(name)}" if name in proctimes else quoted(name) for name, _ in settings.columns]
     return table_env.sql_query(f"SELECT {', '.join(cells)} FROM {view}")
 
 
-def model_process(settings: PredictionSettings) -> ModelProcess:
-    return ModelProcess(settings.process, settings.placed or path_on_host(settings.model))
+def model_process(settings: PredictionSettings, copy: int = 0) -> ModelProcess:
+    """Join a process of this host with the model, which is started if need be; it may have several."""
+    process = replace(settings.process, group=f"{settings.process.group}_{copy}") if copy else settings.process
+    return ModelProcess(process, settings.placed or path_on_host(settings.model))
 
 
 class _Predict(ProcessFunction):  # type: ignore[misc]
@@ -139,18 +148,28 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
         self._status = TaskObserver(
             self._settings.process.group, runtime_context.get_index_of_this_subtask(), runtime_context.get_attempt_number()
         )
-        self._process = model_process(self._settings)
-        self._sent: deque[tuple[pa.RecordBatch, bytes | None, Request]] = deque()
+        self._processes: list[ModelProcess] = []
+        self._sent: deque[tuple[pa.RecordBatch, bytes | None, Request, ModelProcess]] = deque()
         self._model, self._ended = 0, 0.0  # number of the model that answered last, and when
+        self._parts = None if self._settings.resumption is None else PredictionParts(self._settings.resumption)
         close_with_worker(self.close)
-        self._status.loaded(self._process.description.gpus)
-        self._metrics = PredictionMetrics(runtime_context.get_metrics_group(), self._process.description.load_s)
+        copies, subtask = self._settings.process.copies, runtime_context.get_index_of_this_subtask()
+        with ThreadPoolExecutor(copies) as pool:  # tasks prefer different ones
+            joined = [pool.submit(model_process, self._settings, (subtask + copy) % copies) for copy in range(copies)]
+        self._processes += [each.result() for each in joined if each.exception() is None]
+        for each in joined:
+            each.result()
+        descriptions = [process.description for process in self._processes]
+        self._status.loaded(",".join(each.gpus for each in descriptions if each.gpus))
+        self._metrics = PredictionMetrics(runtime_context.get_metrics_group(), max(each.load_s for each in descriptions))
 
     def close(self) -> None:
-        if hasattr(self, "_process"):
-            self._process.close()
-            del self._process
+        if getattr(self, "_processes", None):
+            while self._processes:
+                self._processes.pop().close()
             self._status.end()
+            if self._parts is not None:
+                self._parts.end()
 
     def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Iterator[InternalRow]:
         kind, kinds, arrow = value
@@ -158,7 +177,7 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
             for part in parts_from(read_batch(arrow)):
                 for batch in self._reader.batches_of(part):
                     yield from self._send(batch, None)
-        elif kind == Element.CHUNK:
+        elif arrow:
             batch = read_batch(arrow)
             yield from self._send(batch, kinds_by_key(batch, kinds, self._key) if kinds and self._key else kinds)
         all_out = kind == Element.ALL_OUT or self._reader is not None
@@ -169,39 +188,46 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
         """Request the predictions of rows, and yield earlier ones while too many requests are under way."""
         give_large_blocks_back(batch.num_rows, batch.nbytes)
         columns = to_columns(selected(batch, self._settings.input_schema.names), self._settings.input_schema)
-        while len(self._sent) >= _MOST_SENT or (self._sent and self._sent_bytes + len(columns) > _MOST_SENT_BYTES):
+        most = _MOST_SENT * len(self._processes)
+        while len(self._sent) >= most or (self._sent and self._sent_bytes() + len(columns) > _MOST_SENT_BYTES):
             yield from pieces(*self._next())
-        request = Request(columns)
-        self._process.send(request)
-        self._sent.append((batch, kinds, request))
+        request, process = Request(columns), min(self._processes, key=self._sent_bytes)
+        process.send(request)
+        self._sent.append((batch, kinds, request, process))
 
-    @property
-    def _sent_bytes(self) -> int:
-        return sum(len(request.columns) for _, _, request in self._sent)
+    def _sent_bytes(self, process: ModelProcess | None = None) -> int:
+        """Bytes of requests under way, or of the requests that a process has not answered yet."""
+        sent = [each for _, _, each, to in self._sent if process is None or (to is process and not each.is_done)]
+        return sum(len(each.columns) for each in sent)
 
     def _next(self) -> tuple[pa.RecordBatch, bytes | None]:
         """Wait for the oldest request, and return its rows with the outputs, and their kinds."""
         prediction = self._answer()
         while prediction.model < self._model:  # requests are computed side by side: a newer model may answer an earlier one
-            self._process.send(self._sent[0][2])
+            self._sent[0][3].send(self._sent[0][2])
             prediction = self._answer()
-        batch, kinds, request = self._sent.popleft()
+        batch, kinds, request, _ = self._sent.popleft()
         newer = sum(notice.level == logging.INFO for notice in prediction.notices)  # other notices are warnings
         rows, ended = batch.num_rows, request.ended or time.monotonic()
         self._metrics.add(rows, len(prediction.bad_rows), ended - request.begun, newer)
         self._status.add(rows, max(0.0, ended - max(request.begun, self._ended)))
         self._model, self._ended = prediction.model, ended
-        return selected(with_outputs(batch, prediction, self._decoder, self._settings), self._columns), kinds
+        whole = with_outputs(batch, prediction, self._decoder, self._settings)
+        if self._parts is not None:
+            self._parts.add(whole)
+        return selected(whole, self._columns), kinds
 
     def _answer(self) -> Prediction:
+        _, _, request, process = self._sent[0]
         while True:
             try:
-                return self._process.answer(self._sent[0][2])
+                return process.answer(request)
             except StalledModel:
-                self._process.restart()
+                process.restart()
                 self._model = 0
-                for _, _, request in self._sent:
-                    self._process.send(request)
+                for _, _, other, to in self._sent:
+                    if to is process:
+                        process.send(other)
 
 
 def kinds_by_key(batch: pa.RecordBatch, kinds: bytes, key: list[str]) -> bytes:

@@ -7,7 +7,7 @@ import os
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from queue import SimpleQueue
@@ -17,6 +17,7 @@ from bridge.workarounds.gateway import ask_for_token, close_pipes_of_java, token
 
 if TYPE_CHECKING:
     from py4j.java_gateway import GatewayClient, JavaGateway
+    from pyflink.datastream import RuntimeContext
     from pyflink.table import StreamTableEnvironment, Table
     from pyflink.table.types import DataType
 
@@ -95,6 +96,19 @@ def log_handlers_kept() -> Iterator[None]:
         yield
     finally:
         root.handlers[:] = handlers
+
+
+def keys_in_turn(runtime_context: RuntimeContext, keys: Iterable[int]) -> Iterator[int]:
+    """Let the states of a function belong to each key in turn, in the end to the last one."""
+    # `StatefulFunction`s of PyFlink see only the states of the current element's key, and a savepoint of another parallelism
+    # brings keys without elements. `RemoteKeyedStateBackend` of fn_execution/state_impl.py sends the key with each request.
+    from pyflink.common import Row
+
+    backend = runtime_context._keyed_state_backend
+    for key in keys:
+        backend.set_current_key(Row(key))
+        yield key
+    backend._internal_state_cache.evict_all()  # at the end of each bundle, all states in it are visited
 
 
 def column_names(table: Table) -> list[str]:

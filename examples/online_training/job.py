@@ -9,6 +9,7 @@ prints
     three models predicted one after the other, the last one is off by less than 0.1
 """
 
+import glob
 import os
 import pathlib
 import tempfile
@@ -40,12 +41,12 @@ with tempfile.TemporaryDirectory() as folder:
     learner.print(1, title="learner")
     learning = StreamOperator.executeAsync()
     try:
-        while not os.path.isdir(models) or not os.listdir(models):
+        complete = os.path.join(models, "*")  # others have hidden names
+        while not glob.glob(complete):
             learning.wait(0.1)  # raises the error of that job
-        first = os.path.join(models, min(os.listdir(models)))
         predictor = numbers(0.01).link(
             TFSavedModelPredictStreamOp()
-            .setModelPath(first)
+            .setModelPath(min(glob.glob(complete)))
             .setModelStreamFilePath(models)
             .setModelStreamScanInterval(1)
             .setSelectedCols(["x"])

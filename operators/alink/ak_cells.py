@@ -37,7 +37,7 @@ def cell_reader(kind: Kind, clock: JavaClock | None) -> Reader:
         return lambda record, place: (form.unpack_from(record, place)[0], place + form.size)
     if kind is Kind.DECIMAL:
         return _read_decimal if clock is not None else _read_earlier_decimal
-    local = _utc if clock is None else clock.local
+    local = (lambda milliseconds: _EPOCH + milliseconds * _MS) if clock is None else clock.local
     if kind is Kind.DATE:
         return lambda record, place: (local(*_LONG.unpack_from(record, place)).date(), place + 8)
     if kind is Kind.TIME:
@@ -95,10 +95,6 @@ def digits_of(numbers: Iterable[decimal.Decimal]) -> tuple[int, int]:
 
 
 _INT, _LONG, _TIMESTAMP = struct.Struct(">i"), struct.Struct(">q"), struct.Struct(">qi")
-
-
-def _utc(milliseconds: int) -> datetime.datetime:
-    return _EPOCH + milliseconds * _MS
 
 
 def _timestamp(local: Callable[[int], datetime.datetime], milliseconds: int, nanoseconds: int) -> datetime.datetime:

@@ -20,7 +20,7 @@ from typing import IO, Any, NamedTuple
 
 from akdl.storage.archive import ArchiveError, Counter, Limits, check_directory, damage_is_named
 from akdl.wire.column_type import Kind, parse_type
-from bridge.exceptions import ConfigurationError, SchemaError
+from bridge.exceptions import ConfigurationError, SchemaError, refused_at
 from bridge.schema import Column, Schema
 from operators.alink.ak_cells import UNREADABLE, Reader, Record, cell_reader, cell_writer, read_dense_vector
 from operators.alink.java_times import JavaClock
@@ -66,11 +66,8 @@ def read_schema(path: str) -> Schema:
 
 def read_rows(path: str, zone: tzinfo | None = None) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of a file whose writer had the time zone `zone`, by default that of this program."""
-    try:
-        with damage_is_named():
-            yield from _rows(path, _read_meta(path), zone)
-    except ArchiveError as error:
-        raise ConfigurationError(f"{path}: {error}") from None
+    with refused_at(path, ArchiveError), damage_is_named():
+        yield from _rows(path, _read_meta(path), zone)
 
 
 class AkWriter:
@@ -131,7 +128,8 @@ class AkWriter:
 
 
 def _read_meta(path: str) -> _Meta:
-    try:
+    damages = OSError, KeyError, ValueError, TypeError
+    with refused_at(path, SchemaError), refused_at(f"{path} is not an .ak file", *damages):
         with damage_is_named(), zipfile.ZipFile(path) as file, file.open(META) as content:
             meta = content.read(_PIECE_BYTES).decode("utf-8")
         text = json.loads(meta)["schemaStr"]
@@ -139,10 +137,6 @@ def _read_meta(path: str) -> _Meta:
         columns = [_column(path, name, type_text.strip()) for name, type_text in parts]
         vectors = {name for name, type_text in parts if type_text.upper().endswith(_DENSE_VECTOR)}
         return _Meta(Schema(tuple(columns)), frozenset(vectors), meta.startswith(_BEGIN_OF_EARLIER))
-    except (OSError, KeyError, ValueError, TypeError) as error:
-        raise ConfigurationError(f"{path} is not an .ak file: {error}") from None
-    except SchemaError as error:
-        raise ConfigurationError(f"{path}: {error}") from None
 
 
 def _column(path: str, name: str, text: str) -> Column:

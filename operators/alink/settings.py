@@ -13,19 +13,10 @@ logger = logging.getLogger(__name__)
 _NO_PLUGINS = "akdl has no plugins: TensorFlow comes from the pythonEnv of an operator, or from the Python of Flink"
 
 
-def _plugin_setting(name: str, default: object) -> tuple[staticmethod[[Any], None], staticmethod[[], Any]]:
-    values = [default]
-
-    def setter(value: object) -> None:
-        """Store a value that has no effect: akdl has no plugins."""
-        logger.warning("set%s: %s", name, _NO_PLUGINS)
-        values[0] = value
-
-    def getter() -> Any:
-        """Return the stored value."""
-        return values[0]
-
-    return staticmethod(setter), staticmethod(getter)
+def _no_plugin(*given: object, **options: object) -> list[str]:
+    """Log a warning: akdl has no plugins."""
+    logger.warning("a call about plugins has no effect: %s", _NO_PLUGINS)
+    return []
 
 
 class AlinkGlobalConfiguration:
@@ -33,9 +24,7 @@ class AlinkGlobalConfiguration:
 
     _print_process_info = False
 
-    setPluginDir, getPluginDir = _plugin_setting("PluginDir", "plugins")
-    setAutoPluginDownload, getAutoPluginDownload = _plugin_setting("AutoPluginDownload", True)
-    setPluginUrl, getPluginUrl = _plugin_setting("PluginUrl", "")
+    setPluginDir = setPluginUrl = setAutoPluginDownload = staticmethod(_no_plugin)
 
     @classmethod
     def setPrintProcessInfo(cls, value: bool) -> None:
@@ -50,13 +39,6 @@ class AlinkGlobalConfiguration:
         return cls._print_process_info
 
     @classmethod
-    def getFlinkVersion(cls) -> str:
-        """Return the version of Flink, such as "flink-2.3"."""
-        from pyflink.version import __version__
-
-        return "flink-" + ".".join(__version__.split(".")[:2])
-
-    @classmethod
     def getPluginDownloader(cls) -> PluginDownloader:
         """Return a downloader whose methods have no effect."""
         return PluginDownloader()
@@ -65,22 +47,8 @@ class AlinkGlobalConfiguration:
 class PluginDownloader:
     """Stand-in for Alink's downloader: akdl has no plugins, so it downloads nothing."""
 
-    def loadConfig(self) -> None:
-        """Do nothing."""
-
-    def listAvailablePlugins(self) -> list[str]:
-        """Return an empty list."""
-        return []
-
-    def listAvailablePluginVersions(self, pluginName: str) -> list[str]:
-        """Return an empty list."""
-        return []
-
-    def downloadAll(self, pluginName: str | None = None, pluginVersion: str | None = None) -> None:
-        """Log a warning."""
-        logger.warning("the downloader of plugins downloads nothing: %s", _NO_PLUGINS)
-
-    downloadPlugin = upgrade = downloadAll
+    loadConfig = listAvailablePlugins = listAvailablePluginVersions = staticmethod(_no_plugin)
+    downloadAll = downloadPlugin = upgrade = staticmethod(_no_plugin)
 
 
 def note_flink_home(function: str, flink_home: Any) -> None:

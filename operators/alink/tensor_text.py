@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from akdl.near_names import short
 from bridge.exceptions import ConfigurationError
 
 _TENSOR = re.compile(r"\w+#[\d,]*#")  # type and shape before the elements of a tensor
@@ -35,20 +36,20 @@ def read_numbers(text: str, size: int | None = None, dtype: str = "float64") -> 
     words = [word for word in _BETWEEN.split(body) if word]
     if sparse is not None or ":" in body:
         if own_size is None or own_size < 0:
-            raise ValueError(f"the sparse vector {_shown(text)} has no size: pass `size`")
+            raise ValueError(f"the sparse vector {short(text)} has no size: pass `size`")
         if own_size > max(_MOST_ELEMENTS, size or 0):
             raise ValueError(
-                f"the sparse vector {_shown(text)} has a size of {own_size}: pass `size` if more than {_MOST_ELEMENTS} is right"
+                f"the sparse vector {short(text)} has a size of {own_size}: pass `size` if more than {_MOST_ELEMENTS} is right"
             )
         result = np.zeros(own_size, dtype)
         places = [int(word.partition(":")[0]) for word in words]
         if places and not 0 <= min(places) <= max(places) < own_size:
-            raise ValueError(f"the sparse vector {_shown(text)} has an index beyond its size of {own_size}")
+            raise ValueError(f"the sparse vector {short(text)} has an index beyond its size of {own_size}")
         result[places] = _array([number(word.partition(":")[2]) for word in words], dtype)
     else:
         result = _array(list(map(number, words)), dtype)
     if size is not None and len(result) != size:
-        raise ValueError(f"{_shown(text)}: expected {size} elements, got {len(result)}")
+        raise ValueError(f"{short(text)}: expected {size} elements, got {len(result)}")
     return result
 
 
@@ -84,7 +85,3 @@ def _array(numbers: list[Any], dtype: str) -> np.ndarray[Any, Any]:
         if wrong is not None:
             raise ValueError(f"{wrong} does not fit {dtype}")
     return np.array(numbers, dtype)
-
-
-def _shown(text: str) -> str:
-    return repr(text) if len(text) <= 40 else f"{text[:40]!r}..."

@@ -43,7 +43,6 @@ class Operator(Rendered, Generic[_Family]):
 
     def __init__(self) -> None:
         self._table: Table | None = None
-        self._files: SourceFiles | None = None  # files with the same rows, which readers may open themselves
         self._groups: dict[str, Need] = {}  # groups of processes that a job of this table starts
         self._shown: dict[str, Shown] = {}  # the groups with a progress display
         self._models: frozenset[str] = frozenset()  # model processes that it starts
@@ -98,6 +97,9 @@ class Operator(Rendered, Generic[_Family]):
         op: _Family = cls._memory_source(data, schemaStr)
         return op
 
+    def _fix(self) -> None:
+        """Refuse further changes of parameters, where the operator has any."""
+
     @staticmethod
     def _own_environment() -> StreamTableEnvironment:
         raise NotImplementedError
@@ -125,8 +127,10 @@ class Operator(Rendered, Generic[_Family]):
 
     def _readable_files(self) -> SourceFiles | None:
         """The files of this table, for a reader in its place; its rows travel where checkpoints have to pass."""
-        table_env = environment_of(self.getOutputTable())
-        return None if is_streaming(table_env) and has_checkpoints(table_env) else self._files
+        from bridge.flink.elements import origin_of
+
+        table_env, origin = environment_of(self.getOutputTable()), origin_of(self.getOutputTable())
+        return None if origin is None or (is_streaming(table_env) and has_checkpoints(table_env)) else origin.files
 
     def insertInto(self: _Op, table: str) -> _Op:
         """Insert all rows into a Flink table and wait for the job; Ctrl-C cancels it.
@@ -167,11 +171,14 @@ class Operator(Rendered, Generic[_Family]):
 
         A name in back-quotes that is not a column is a regular expression: "`x.*`" selects all columns that begin with x.
         """
+        from bridge.flink.elements import origin_of, with_origin
+
+        origin = origin_of(self.getOutputTable())
         clause = _expanded(fields, self.getColNames()) if isinstance(fields, str) else ", ".join(map(quoted, fields))
         result = self._query("select", clause, lambda view: f"SELECT {clause}\nFROM {view}")
-        names = _plain_columns(clause, self.getColNames()) if self._files is not None else None
-        if self._files is not None and names is not None and names == result.getColNames():
-            result._files = self._files._replace(table=self._files.table.selected(names))
+        names = None if origin is None else _plain_columns(clause, self.getColNames())
+        if origin is not None and names is not None and names == result.getColNames():
+            with_origin(result.getOutputTable(), origin.selected(names))
         return result
 
     def filter(self, predicate: str) -> _Family:
@@ -237,6 +244,16 @@ class Operator(Rendered, Generic[_Family]):
         result._table = table
         result._include(self)
         return result
+
+
+class OfFormat:
+    """Base of sources and sinks of files; the class statement names the format."""
+
+    _format: ClassVar[str | None] = None
+
+    def __init_subclass__(cls, format: str | None = None) -> None:
+        super().__init_subclass__()
+        cls._format = format or cls._format
 
 
 def reason_of(error: Exception) -> str:

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 
 from bridge.errors.flink_errors import readable
-from bridge.exceptions import ConfigurationError, SchemaError
+from bridge.exceptions import ConfigurationError, SchemaError, refused_at
 from bridge.schema import Schema, split_watermark
 from bridge.table_env import planning
 from bridge.workarounds.beam_workers import fix_workers
@@ -36,6 +36,7 @@ class SourceOperator(Operator[Any]):
         if self._table is None:
             try:
                 self._table = self._make(self._own_environment())
+                self._fix()
             except ConfigurationError:
                 raise
             except Exception as error:
@@ -76,7 +77,8 @@ class MemorySource(SourceOperator):
         if isinstance(data, pd.DataFrame):
             warn_of_losses(name, data)
         elif hasattr(data, "__arrow_c_stream__"):
-            data = _stream_of(name, data)
+            with refused_at(f"{name}: the {type(data).__name__} is not a table in Arrow", pa.ArrowException, TypeError):
+                data = pa.RecordBatchReader.from_stream(data)
         elif not isinstance(data, (list, tuple)):
             raise ConfigurationError(
                 f"{name}: expected a list of rows, a pandas DataFrame or an object with __arrow_c_stream__, such as a table of "
@@ -95,11 +97,9 @@ class MemorySource(SourceOperator):
                 f"{name}: parameter 'schemaStr': expected \"name type, name type\", got {schemaStr!r}: types are not "
                 'guessed from the rows, so write them, such as "a DOUBLE, b STRING"'
             )
-        try:
+        with refused_at(f"{name}: parameter 'schemaStr'", SchemaError):
             columns, self._watermark = split_watermark(schemaStr)
             self._schema = Schema.parse(columns)
-        except SchemaError as error:
-            raise ConfigurationError(f"{name}: parameter 'schemaStr': {error}") from None
 
     def _description(self) -> Description:
         return replace(super()._description(), settings={} if self._rows is None else {"rows": str(self._rows)})
@@ -112,10 +112,3 @@ class MemorySource(SourceOperator):
 
         table = memory_table(table_env, self._schema, self._data, type(self).__name__)
         return with_event_time(table_env, table, self._watermark)
-
-
-def _stream_of(name: str, data: object) -> pa.RecordBatchReader:
-    try:
-        return pa.RecordBatchReader.from_stream(data)
-    except (pa.ArrowException, TypeError) as error:
-        raise ConfigurationError(f"{name}: the {type(data).__name__} is not a table in Arrow: {error}") from None

@@ -7,6 +7,7 @@ import os
 import re
 import zipfile
 from collections.abc import Sequence
+from contextlib import suppress
 
 from akdl.near_names import did_you_mean
 from bridge.exceptions import ConfigurationError
@@ -34,11 +35,6 @@ JARS: dict[str, dict[str, tuple[str, ...]]] = {
     "orc": _format("orc", *_HADOOP),
     "parquet": _format("parquet", *_HADOOP),
     "protobuf": _format("protobuf"),
-    "iceberg": {
-        "1.20": ("org.apache.iceberg:iceberg-flink-runtime-1.20:1.11.0",),
-        "2.0": ("org.apache.iceberg:iceberg-flink-runtime-2.0:1.11.0",),
-        "2.1": ("org.apache.iceberg:iceberg-flink-runtime-2.1:1.11.0",),
-    },
     "paimon": {
         "1.20": ("org.apache.paimon:paimon-flink-1.20:1.3.1", *_HADOOP),
         "2.0": ("org.apache.paimon:paimon-flink-2.0:2.0.0", *_HADOOP),
@@ -78,10 +74,16 @@ _UNKNOWN = re.compile(
     r"(?: that implements '(?P<factory>[\w.]+)')? in the classpath\."
     r"(?:\s+Available factory identifiers are:\s+(?P<known>[\w.-]+(?:\n[\w.-]+)*))?"
 )
+_NO_S3 = re.compile(r"Could not find a file system implementation for scheme 's3")
 
 
 def missing_jar(text: str) -> ConfigurationError | None:
-    """Translate the text of Flink's exception about an unknown connector or format; None for other exceptions."""
+    """Translate the text of Flink's exception about an unknown connector, format or storage; None for other exceptions."""
+    if _NO_S3.search(text):
+        return ConfigurationError(
+            "Flink needs its plugin for s3:// addresses. useLocalEnv(2, config={'jars': ['s3']}) loads it into this program;\n"
+            "on each host of a cluster, copy what akdl-jars s3 prints into a folder of its own in Flink's folder plugins."
+        )
     match = _UNKNOWN.search(text)
     if match is None:
         return None
@@ -120,17 +122,12 @@ def lib_folder() -> str:
 
 
 def in_folder(folder: str) -> list[tuple[str, str]]:
-    jars = glob.glob(os.path.join(glob.escape(folder), "*.jar"))
-    return sorted({_FACTORIES[factory] for jar in jars for factory in _factories(jar) if factory in _FACTORIES})
-
-
-def _factories(jar: str) -> list[str]:
-    try:
-        with zipfile.ZipFile(jar) as archive:
+    found: set[str] = set()
+    for jar in glob.glob(os.path.join(glob.escape(folder), "*.jar")):
+        with suppress(OSError, KeyError, zipfile.BadZipFile), zipfile.ZipFile(jar) as archive:
             lines = archive.read(_SERVICES).decode("utf-8", "replace").splitlines()
-    except (OSError, KeyError, zipfile.BadZipFile):
-        return []
-    return [line.partition("#")[0].strip().rpartition(".")[2] for line in lines]
+            found |= {line.partition("#")[0].strip().rpartition(".")[2] for line in lines}
+    return sorted({_FACTORIES[factory] for factory in found & _FACTORIES.keys()})
 
 
 def _message(kind: str, name: str, known: Sequence[str]) -> str:

@@ -39,11 +39,11 @@ def still_there(batches: Sequence[pa.RecordBatch], kinds: Sequence[bytes | None]
 
 def arrow_of(table: Any, batches: Sequence[pa.RecordBatch]) -> pa.Table:
     """Arrow table of a table's batches, with instants in the session's time zone."""
-    from bridge.flink.arrow_operators import no_rows_of
+    from bridge.flink.arrow_operators import arrow_types
 
     names, types = columns_of(table)
     zone = _zone(table._j_table.getTableEnvironment().getConfig().getLocalTimeZone())
-    arrow = pa.Table.from_batches(batches) if batches else no_rows_of(table)
+    arrow = pa.Table.from_batches(batches) if batches else arrow_types(table).empty_table()
     return pa.table([_in_zone(cells, type_, zone) for type_, cells in zip(types, arrow.columns)], names)
 
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 from akdl.masking import masked_value
 from bridge.exceptions import ConfigurationError
 from bridge.folders.shipped import ship_own_packages
-from bridge.table_env import planning
+from bridge.table_env import SAVEPOINT_PATHS, planning
 from bridge.workarounds.beam_workers import fix_workers
 from bridge.workarounds.local_python import python_of_local_jobs
 from bridge.workarounds.local_servers import close_servers, listen_in_private
 from bridge.workarounds.pyflink_defects import know_planner
 from operators.alink.settings import AlinkGlobalConfiguration, note_flink_home, port_of
-from operators.flink.jars import jar_urls
+from operators.flink.jars import jar_urls, plugin_manager
 from operators.flink.java import start_java
 from operators.flink.slots import rest_of
 
@@ -47,6 +47,7 @@ _DEFAULTS = {
 }
 # Without these, co-located subtasks land on different hosts in BATCH mode, or the job cannot be scheduled at all.
 _BATCH = {"jobmanager.scheduler": "Default", "execution.batch-shuffle-mode": "ALL_EXCHANGES_PIPELINED"}
+_PLUGINS = "akdl.plugins"  # jars that this program loads before it makes an environment
 # A caller learns after half a minute, not after two, that the cluster has died.
 _REMOTE = {"rest.retry.max-attempts": "5", "rest.retry.delay": "2000"}
 
@@ -110,7 +111,7 @@ def useLocalEnv(parallelism: int, flinkHome: str | dict[str, Any] | None = None,
         where = f"where Flink started this program, parallelism {parallelism}"
         return _use(lambda mode: _submitted(parallelism, mode, flink_config), debug_mode, where)
     where = f"mini cluster in this program, parallelism {parallelism}"
-    return _use(lambda mode: _local(parallelism, {**_DEFAULTS, **mode, **flink_config}), debug_mode, where)
+    return _use(lambda mode: _local(parallelism, _merged(mode, flink_config)), debug_mode, where)
 
 
 def useRemoteEnv(
@@ -152,7 +153,7 @@ def useRemoteEnv(
         raise ConfigurationError(f"useRemoteEnv: port: expected a number from 1 to 65535, got {port!r}")
     flink_config, debug_mode = _checked(parallelism, config)
     where = f"Flink cluster at {host}:{port}, parallelism {parallelism}"
-    return _use(lambda mode: _remote(host, port, parallelism, {**_DEFAULTS, **mode, **flink_config}), debug_mode, where)
+    return _use(lambda mode: _remote(host, port, parallelism, _merged(mode, flink_config)), debug_mode, where)
 
 
 def useCustomEnv(*environments: Any) -> MLEnv:
@@ -228,6 +229,12 @@ def _use(make: Callable[[dict[str, str]], Environments], debug_mode: bool, where
     return _current
 
 
+def _merged(mode: dict[str, str], config: dict[str, str]) -> dict[str, str]:
+    if mode:  # only streams continue from a savepoint; a batch job, such as one that collects a model, fails with it
+        config = {key: value for key, value in config.items() if key not in SAVEPOINT_PATHS}
+    return {**_DEFAULTS, **mode, **config}
+
+
 def _checked(parallelism: int, config: dict[str, Any] | None) -> tuple[dict[str, str], bool]:
     if isinstance(parallelism, bool) or not isinstance(parallelism, int) or parallelism < 1:
         raise ConfigurationError(f"parallelism: expected a whole number of at least 1, got {parallelism!r}")
@@ -243,7 +250,9 @@ def _checked(parallelism: int, config: dict[str, Any] | None) -> tuple[dict[str,
     if not isinstance(debug_mode, bool):
         raise ConfigurationError(f"config entry 'debug_mode': expected True or False, got {debug_mode!r}")
     if jars:
-        entries["pipeline.jars"] = ";".join(filter(None, [str(entries.get("pipeline.jars", "")), *jar_urls(jars)]))
+        urls, plugins = jar_urls(jars)
+        entries["pipeline.jars"] = ";".join(filter(None, [str(entries.get("pipeline.jars", "")), *urls]))
+        entries[_PLUGINS] = ";".join(plugins)
     return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in entries.items()}, debug_mode
 
 
@@ -332,8 +341,12 @@ def _has_python_library(config: dict[str, str]) -> bool:
 
 def _with_table_env(env: StreamExecutionEnvironment, parallelism: int | None, config: dict[str, str]) -> Environments:
     from pyflink.datastream import RuntimeExecutionMode
+    from pyflink.java_gateway import get_gateway
     from pyflink.table import EnvironmentSettings, StreamTableEnvironment
 
+    if config.get(_PLUGINS) and not _is_submitted():
+        file_systems = get_gateway().jvm.org.apache.flink.core.fs.FileSystem
+        file_systems.initialize(_configuration(config)._j_configuration, plugin_manager(config[_PLUGINS]))
     if parallelism is not None:
         env.set_parallelism(parallelism)
     env.set_max_parallelism(MAX_PARALLELISM)

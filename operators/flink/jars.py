@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import glob
 import hashlib
 import logging
@@ -19,7 +20,7 @@ from akdl.near_names import did_you_mean
 from akdl.storage.whole_file import WholeFile
 from bridge.exceptions import ConfigurationError
 from bridge.folders.user_folders import cache_folder
-from operators.errors.missing_jars import JARS, coordinates, flink_version, lib_folder
+from operators.errors.missing_jars import JARS, coordinates, flink_version
 
 logger = logging.getLogger(__name__)
 
@@ -50,15 +51,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def jar_urls(jars: Sequence[str]) -> list[str]:
-    """Return the URLs of the jars of an environment, from the cache or the repository."""
-    paths = paths_of(jars)
-    if plugins := [path for path in paths if os.path.basename(path).startswith(_PLUGINS)]:
-        raise ConfigurationError(
-            f"config entry 'jars': Flink loads {os.path.basename(plugins[0])} as a plugin only. Copy it to a folder of its own "
-            f"in the folder `plugins` of Flink, here {os.path.join(os.path.dirname(lib_folder()), 'plugins')}"
-        )
-    return [Path(path).absolute().as_uri() for path in paths]
+def jar_urls(jars: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the URLs of the jars of an environment, from the cache or the repository, for jobs and for plugins."""
+    urls = [Path(path).absolute().as_uri() for path in paths_of(jars)]
+    plugins = [url for url in urls if url.rpartition("/")[2].startswith(_PLUGINS)]
+    return [url for url in urls if url not in plugins], plugins
+
+
+@functools.cache
+def plugin_manager(urls: str) -> object:
+    """Return Flink's manager of plugins for file systems, each with classes of its own, as clusters take them from a folder."""
+    from pyflink.java_gateway import get_gateway
+    from pyflink.util.java_utils import to_jarray
+
+    jvm = get_gateway().jvm
+    plugins, options = jvm.java.util.ArrayList(), jvm.org.apache.flink.configuration
+    for url in urls.split(";"):
+        jar = to_jarray(jvm.java.net.URL, [jvm.java.net.URL(url)])
+        plugins.add(jvm.org.apache.flink.core.plugin.PluginDescriptor(url, jar, to_jarray(jvm.String, [])))
+    patterns = options.CoreOptions.getPluginParentFirstLoaderPatterns(options.Configuration())
+    return jvm.org.apache.flink.core.plugin.DefaultPluginManager(plugins, patterns)
 
 
 def paths_of(jars: Sequence[str], repository: str | None = None) -> list[str]:

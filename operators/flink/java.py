@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+from contextlib import suppress
 
 from bridge.exceptions import ConfigurationError
 from bridge.table_env import planning
@@ -59,3 +60,8 @@ def version_of(java: str) -> int | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return parse_version(answer.stderr + answer.stdout)
+
+
+if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:  # for programs that let PyFlink start Java
+    with suppress(ConfigurationError):
+        ensure_java()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol
@@ -12,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from bridge.codec.ipc import read_batch
-from bridge.folders.program_folder import program_folder
+from bridge.folders.program_folder import scratch_folder
 from bridge.folders.shipped import runs_elsewhere
 from bridge.interrupts import elsewhere, interrupts_later
 from bridge.table_env import planning
@@ -100,11 +98,8 @@ def _shared_folder(table_env: StreamTableEnvironment) -> Iterator[str | None]:
     if runs_elsewhere(table_env):
         yield None
         return
-    folder = tempfile.mkdtemp(prefix="collected_", dir=program_folder())
-    try:
+    with scratch_folder("collected_") as folder:  # a cancelled task may write a file while it is removed
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)  # a cancelled task may just write a file
 
 
 def _batch(content: bytes, folder: str | None) -> pa.RecordBatch:

@@ -41,14 +41,14 @@ class Rest:
 
     def get(self, path: str) -> Any:
         try:
-            return json.loads(self._ask(path))
+            return json.loads(self.content(path))
         except RecursionError:
             raise ValueError(f"{self.address}{path}: the JSON of the answer is nested too deeply") from None
 
     def text(self, path: str) -> str:
-        return self._ask(path).decode("utf-8", "replace")
+        return self.content(path).decode("utf-8", "replace")
 
-    def _ask(self, path: str) -> bytes:
+    def content(self, path: str) -> bytes:
         import requests  # a tenth of a second, for programs that ask no cluster
 
         with requests.Session() as session:

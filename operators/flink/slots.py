@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,6 +16,7 @@ logger = logging.getLogger(__name__)
 
 WAIT_S = 5.0  # the slots of a job that had just ended were free again after 0.2 s on two busy cores
 _POLL_S = 0.1
+_SCHEDULER = "jobmanager.scheduler"
 _NAME_LENGTH = 60
 _ENDED = {"FINISHED", "CANCELED", "FAILED", "SUSPENDED"}
 
@@ -64,6 +66,20 @@ def check_slots(config: FlinkConfiguration, needs: Sequence[Need], wait_s: float
             )
 
 
+def check_scheduler(config: FlinkConfiguration, operator: str) -> None:
+    """Refuse Flink's adaptive scheduler, also in reactive mode: `operator` needs the number of tasks that is planned."""
+    found = config.get(_SCHEDULER, "") or config.get("scheduler-mode", "")
+    rest = None if found else rest_of(config)
+    if rest is not None:
+        with suppress(OSError, ValueError, KeyError, TypeError):  # as in `check_slots`
+            found = {entry["key"]: entry["value"] for entry in rest.get("/jobmanager/config")}.get(_SCHEDULER, "")
+    if found.lower() in ("adaptive", "reactive"):
+        raise ConfigurationError(
+            f"{operator} needs all of its tasks, but Flink's adaptive scheduler starts fewer where slots are missing. Set "
+            f"{_SCHEDULER} to default"
+        )
+
+
 def rest_of(config: FlinkConfiguration) -> Rest | None:
     """REST endpoint of the cluster that jobs run on; with high availability, that of the JobManager which was named."""
     if config.get("execution.target", "") != "remote":
@@ -97,7 +113,9 @@ def _check_cluster(rest: Rest, need: Need, wait_s: float, only_total: bool) -> N
         total, free = int(overview["slots-total"]), int(overview["slots-available"])
         if (total if only_total else free) >= need.slots:
             return
-        grows = _grows(rest) if grows is None else grows
+        if grows is None:
+            keys = [str(entry["key"]) for entry in rest.get("/jobmanager/config")]
+            grows = any(key == "kubernetes.cluster-id" or key.startswith("yarn.") for key in keys)
         if grows:
             return
         if total < need.slots:
@@ -113,11 +131,6 @@ def _check_cluster(rest: Rest, need: Need, wait_s: float, only_total: bool) -> N
                 f"them, start more TaskManagers, or {need.remedy}."
             )
         time.sleep(_POLL_S)
-
-
-def _grows(rest: Rest) -> bool:
-    keys = [str(entry["key"]) for entry in rest.get("/jobmanager/config")]
-    return any(key == "kubernetes.cluster-id" or key.startswith("yarn.") for key in keys)
 
 
 def _holders(rest: Rest) -> str:

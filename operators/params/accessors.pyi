@@ -211,10 +211,10 @@ class ScriptParams(WithParams):
         """Seconds within which all processes have to be connected. (default 300.0)"""
 
     def setStallTimeout(self, value: float) -> Self:
-        """Seconds without progress of any process after which the job fails, with stacks; 0 for never. (default 600.0)"""
+        """Seconds without progress of any process after which the job fails, with stacks; 0 for never. (default 1800.0)"""
 
     def getStallTimeout(self) -> float:
-        """Seconds without progress of any process after which the job fails, with stacks; 0 for never. (default 600.0)"""
+        """Seconds without progress of any process after which the job fails, with stacks; 0 for never. (default 1800.0)"""
 
     def setProgress(self, value: bool) -> Self:
         """Show the progress of the job: on a terminal, in a notebook, or in a log. (default True)"""
@@ -436,10 +436,10 @@ class StreamParams(WithParams):
         """Seconds within which all processes have to be connected. (default 300.0)"""
 
     def setStallTimeout(self, value: float) -> Self:
-        """Seconds without progress of any process after which the job fails, with stacks; 0 for never. (default 600.0)"""
+        """Seconds without progress of any process after which the job fails, with stacks; 0 for never. (default 1800.0)"""
 
     def getStallTimeout(self) -> float:
-        """Seconds without progress of any process after which the job fails, with stacks; 0 for never. (default 600.0)"""
+        """Seconds without progress of any process after which the job fails, with stacks; 0 for never. (default 1800.0)"""
 
     def setProgress(self, value: bool) -> Self:
         """Show the progress of the job: on a terminal, in a notebook, or in a log. (default True)"""
@@ -678,10 +678,10 @@ class TrainParams(WithParams):
         """Seconds within which all processes have to be connected. (default 300.0)"""
 
     def setStallTimeout(self, value: float) -> Self:
-        """Seconds without progress of any process after which the job fails, with stacks; 0 for never. (default 600.0)"""
+        """Seconds without progress of any process after which the job fails, with stacks; 0 for never. (default 1800.0)"""
 
     def getStallTimeout(self) -> float:
-        """Seconds without progress of any process after which the job fails, with stacks; 0 for never. (default 600.0)"""
+        """Seconds without progress of any process after which the job fails, with stacks; 0 for never. (default 1800.0)"""
 
     def setProgress(self, value: bool) -> Self:
         """Show the progress of the job: on a terminal, in a notebook, or in a log. (default True)"""
@@ -779,7 +779,9 @@ class TrainerParams(WithParams):
         errorCol: str = ...,
         cellsHoldBatches: bool = ...,
         gpusPerModel: int = ...,
+        inferProcesses: int = ...,
         inferTimeout: float = ...,
+        modelCol: str = ...,
         modelStreamFilePath: str = ...,
         modelStreamScanInterval: float = ...,
         modelStreamStartTime: str = ...,
@@ -927,10 +929,10 @@ class TrainerParams(WithParams):
         """Seconds within which all processes have to be connected. (default 300.0)"""
 
     def setStallTimeout(self, value: float) -> Self:
-        """Seconds without progress of any process after which the job fails, with stacks; 0 for never. (default 600.0)"""
+        """Seconds without progress of any process after which the job fails, with stacks; 0 for never. (default 1800.0)"""
 
     def getStallTimeout(self) -> float:
-        """Seconds without progress of any process after which the job fails, with stacks; 0 for never. (default 600.0)"""
+        """Seconds without progress of any process after which the job fails, with stacks; 0 for never. (default 1800.0)"""
 
     def setProgress(self, value: bool) -> Self:
         """Show the progress of the job: on a terminal, in a notebook, or in a log. (default True)"""
@@ -1073,11 +1075,23 @@ class TrainerParams(WithParams):
     def getGpusPerModel(self) -> int | None:
         """GPUs that the process with the model has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
 
+    def setInferProcesses(self, value: int) -> Self:
+        """Processes on each host that hold the model, each with GPUs of its own; batches go to the one with the least work. (default 1)"""
+
+    def getInferProcesses(self) -> int:
+        """Processes on each host that hold the model, each with GPUs of its own; batches go to the one with the least work. (default 1)"""
+
     def setInferTimeout(self, value: float) -> Self:
         """Seconds within which the model has to finish a batch; a batch that takes longer is tried again in a fresh process, then halved, until the row is found; 0 for no limit. If unset, stallTimeout. (default None)"""
 
     def getInferTimeout(self) -> float | None:
         """Seconds within which the model has to finish a batch; a batch that takes longer is tried again in a fresh process, then halved, until the row is found; 0 for no limit. If unset, stallTimeout. (default None)"""
+
+    def setModelCol(self, value: str) -> Self:
+        """STRING column with the file or folder of the model that predicted a row. (default None)"""
+
+    def getModelCol(self) -> str | None:
+        """STRING column with the file or folder of the model that predicted a row. (default None)"""
 
     def setModelStreamFilePath(self, value: str) -> Self:
         """Folder in which newer models appear, as SavedModel folders or zip or tar files of them; the newest takes over. Every host has to have it. (default None)"""
@@ -1148,11 +1162,16 @@ class PredictParams(WithParams):
         pythonEnv: str | Sequence[str] = ...,
         envVars: Sequence[str] = ...,
         gpusPerModel: int = ...,
+        inferProcesses: int = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
         inferTimeout: float = ...,
         progress: bool = ...,
         MLEnvironmentId: int = ...,
+        modelCol: str = ...,
+        modelKeyCol: str = ...,
+        defaultModel: str = ...,
+        modelCacheBytes: int = ...,
     ) -> None: ...
     def setOutputSchemaStr(self, value: str) -> Self:
         """Columns that show the outputs of the model: "name type, name type". (required)"""
@@ -1277,6 +1296,12 @@ class PredictParams(WithParams):
     def getGpusPerModel(self) -> int | None:
         """GPUs that the process with the model has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
 
+    def setInferProcesses(self, value: int) -> Self:
+        """Processes on each host that hold the model, each with GPUs of its own; batches go to the one with the least work. (default 1)"""
+
+    def getInferProcesses(self) -> int:
+        """Processes on each host that hold the model, each with GPUs of its own; batches go to the one with the least work. (default 1)"""
+
     def setStartTimeout(self, value: float) -> Self:
         """Seconds within which the process with the model has to have loaded it. (default 300.0)"""
 
@@ -1307,6 +1332,30 @@ class PredictParams(WithParams):
     def getMLEnvironmentId(self) -> int:
         """Always 0: a program has one environment. (default 0)"""
 
+    def setModelCol(self, value: str) -> Self:
+        """STRING column with the file or folder of the model that predicted a row. (default None)"""
+
+    def getModelCol(self) -> str | None:
+        """STRING column with the file or folder of the model that predicted a row. (default None)"""
+
+    def setModelKeyCol(self, value: str) -> Self:
+        """Column of integers or texts, which feeds no model, with the model of each row: a subfolder of modelPath, or a zip or tar file in it. If unset, modelPath is one model. (default None)"""
+
+    def getModelKeyCol(self) -> str | None:
+        """Column of integers or texts, which feeds no model, with the model of each row: a subfolder of modelPath, or a zip or tar file in it. If unset, modelPath is one model. (default None)"""
+
+    def setDefaultModel(self, value: str) -> Self:
+        """With modelKeyCol: model of rows whose own is missing. (default None)"""
+
+    def getDefaultModel(self) -> str | None:
+        """With modelKeyCol: model of rows whose own is missing. (default None)"""
+
+    def setModelCacheBytes(self, value: int) -> Self:
+        """With modelKeyCol: most bytes of memory for the loaded models of a host. (default 1073741824)"""
+
+    def getModelCacheBytes(self) -> int:
+        """With modelKeyCol: most bytes of memory for the loaded models of a host. (default 1073741824)"""
+
 class SavedModelPredictParams(WithParams):
     """Parameters of operators that predict with a SavedModel."""
 
@@ -1335,11 +1384,23 @@ class SavedModelPredictParams(WithParams):
         pythonEnv: str | Sequence[str] = ...,
         envVars: Sequence[str] = ...,
         gpusPerModel: int = ...,
+        inferProcesses: int = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
         inferTimeout: float = ...,
         progress: bool = ...,
         MLEnvironmentId: int = ...,
+        modelCol: str = ...,
+        modelKeyCol: str = ...,
+        defaultModel: str = ...,
+        modelCacheBytes: int = ...,
+        resumeDir: str = ...,
+        idCol: str = ...,
+        candidatePath: str = ...,
+        candidateShare: float = ...,
+        candidateRows: int = ...,
+        candidateAgreement: float = ...,
+        candidateTolerance: float = ...,
     ) -> None: ...
     def setModelPath(self, value: str) -> Self:
         """Folder of a SavedModel, or a zip or tar file of one, at any address. (required)"""
@@ -1470,6 +1531,12 @@ class SavedModelPredictParams(WithParams):
     def getGpusPerModel(self) -> int | None:
         """GPUs that the process with the model has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
 
+    def setInferProcesses(self, value: int) -> Self:
+        """Processes on each host that hold the model, each with GPUs of its own; batches go to the one with the least work. (default 1)"""
+
+    def getInferProcesses(self) -> int:
+        """Processes on each host that hold the model, each with GPUs of its own; batches go to the one with the least work. (default 1)"""
+
     def setStartTimeout(self, value: float) -> Self:
         """Seconds within which the process with the model has to have loaded it. (default 300.0)"""
 
@@ -1500,6 +1567,72 @@ class SavedModelPredictParams(WithParams):
     def getMLEnvironmentId(self) -> int:
         """Always 0: a program has one environment. (default 0)"""
 
+    def setModelCol(self, value: str) -> Self:
+        """STRING column with the file or folder of the model that predicted a row. (default None)"""
+
+    def getModelCol(self) -> str | None:
+        """STRING column with the file or folder of the model that predicted a row. (default None)"""
+
+    def setModelKeyCol(self, value: str) -> Self:
+        """Column of integers or texts, which feeds no model, with the model of each row: a subfolder of modelPath, or a zip or tar file in it. If unset, modelPath is one model. (default None)"""
+
+    def getModelKeyCol(self) -> str | None:
+        """Column of integers or texts, which feeds no model, with the model of each row: a subfolder of modelPath, or a zip or tar file in it. If unset, modelPath is one model. (default None)"""
+
+    def setDefaultModel(self, value: str) -> Self:
+        """With modelKeyCol: model of rows whose own is missing. (default None)"""
+
+    def getDefaultModel(self) -> str | None:
+        """With modelKeyCol: model of rows whose own is missing. (default None)"""
+
+    def setModelCacheBytes(self, value: int) -> Self:
+        """With modelKeyCol: most bytes of memory for the loaded models of a host. (default 1073741824)"""
+
+    def getModelCacheBytes(self) -> int:
+        """With modelKeyCol: most bytes of memory for the loaded models of a host. (default 1073741824)"""
+
+    def setResumeDir(self, value: str) -> Self:
+        """Folder that hosts and this program reach, or an address of a storage, which keeps predictions for the next run after a failure; needs idCol. (default None)"""
+
+    def getResumeDir(self) -> str | None:
+        """Folder that hosts and this program reach, or an address of a storage, which keeps predictions for the next run after a failure; needs idCol. (default None)"""
+
+    def setIdCol(self, value: str) -> Self:
+        """With resumeDir: column of integers or texts whose values tell rows apart. (default None)"""
+
+    def getIdCol(self) -> str | None:
+        """With resumeDir: column of integers or texts whose values tell rows apart. (default None)"""
+
+    def setCandidatePath(self, value: str) -> Self:
+        """SavedModel that predicts a share of the rows too, for columns `shadow_NAME`: a folder or archive that all hosts reach. (default None)"""
+
+    def getCandidatePath(self) -> str | None:
+        """SavedModel that predicts a share of the rows too, for columns `shadow_NAME`: a folder or archive that all hosts reach. (default None)"""
+
+    def setCandidateShare(self, value: float) -> Self:
+        """Share of the rows that both models predict. (default 0.1)"""
+
+    def getCandidateShare(self) -> float:
+        """Share of the rows that both models predict. (default 0.1)"""
+
+    def setCandidateRows(self, value: int) -> Self:
+        """Rows of both models after which the candidate predicts all rows if candidateAgreement of them were equal, and the first model if not; unset for never. (default None)"""
+
+    def getCandidateRows(self) -> int | None:
+        """Rows of both models after which the candidate predicts all rows if candidateAgreement of them were equal, and the first model if not; unset for never. (default None)"""
+
+    def setCandidateAgreement(self, value: float) -> Self:
+        """Share of rows that have to be equal. (default 0.99)"""
+
+    def getCandidateAgreement(self) -> float:
+        """Share of rows that have to be equal. (default 0.99)"""
+
+    def setCandidateTolerance(self, value: float) -> Self:
+        """Difference up to which numbers are equal. (default 0.001)"""
+
+    def getCandidateTolerance(self) -> float:
+        """Difference up to which numbers are equal. (default 0.001)"""
+
 class PredictStreamParams(WithParams):
     """Parameters of operators that predict a stream."""
 
@@ -1527,11 +1660,16 @@ class PredictStreamParams(WithParams):
         pythonEnv: str | Sequence[str] = ...,
         envVars: Sequence[str] = ...,
         gpusPerModel: int = ...,
+        inferProcesses: int = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
         inferTimeout: float = ...,
         progress: bool = ...,
         MLEnvironmentId: int = ...,
+        modelCol: str = ...,
+        modelKeyCol: str = ...,
+        defaultModel: str = ...,
+        modelCacheBytes: int = ...,
         modelFilePath: str = ...,
         modelStreamFilePath: str = ...,
         modelStreamScanInterval: float = ...,
@@ -1662,6 +1800,12 @@ class PredictStreamParams(WithParams):
     def getGpusPerModel(self) -> int | None:
         """GPUs that the process with the model has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
 
+    def setInferProcesses(self, value: int) -> Self:
+        """Processes on each host that hold the model, each with GPUs of its own; batches go to the one with the least work. (default 1)"""
+
+    def getInferProcesses(self) -> int:
+        """Processes on each host that hold the model, each with GPUs of its own; batches go to the one with the least work. (default 1)"""
+
     def setStartTimeout(self, value: float) -> Self:
         """Seconds within which the process with the model has to have loaded it. (default 300.0)"""
 
@@ -1691,6 +1835,30 @@ class PredictStreamParams(WithParams):
 
     def getMLEnvironmentId(self) -> int:
         """Always 0: a program has one environment. (default 0)"""
+
+    def setModelCol(self, value: str) -> Self:
+        """STRING column with the file or folder of the model that predicted a row. (default None)"""
+
+    def getModelCol(self) -> str | None:
+        """STRING column with the file or folder of the model that predicted a row. (default None)"""
+
+    def setModelKeyCol(self, value: str) -> Self:
+        """Column of integers or texts, which feeds no model, with the model of each row: a subfolder of modelPath, or a zip or tar file in it. If unset, modelPath is one model. (default None)"""
+
+    def getModelKeyCol(self) -> str | None:
+        """Column of integers or texts, which feeds no model, with the model of each row: a subfolder of modelPath, or a zip or tar file in it. If unset, modelPath is one model. (default None)"""
+
+    def setDefaultModel(self, value: str) -> Self:
+        """With modelKeyCol: model of rows whose own is missing. (default None)"""
+
+    def getDefaultModel(self) -> str | None:
+        """With modelKeyCol: model of rows whose own is missing. (default None)"""
+
+    def setModelCacheBytes(self, value: int) -> Self:
+        """With modelKeyCol: most bytes of memory for the loaded models of a host. (default 1073741824)"""
+
+    def getModelCacheBytes(self) -> int:
+        """With modelKeyCol: most bytes of memory for the loaded models of a host. (default 1073741824)"""
 
     def setModelFilePath(self, value: str) -> Self:
         """Address of an .ak file with a model, or of a SavedModel. (default None)"""
@@ -1756,11 +1924,21 @@ class SavedModelPredictStreamParams(WithParams):
         pythonEnv: str | Sequence[str] = ...,
         envVars: Sequence[str] = ...,
         gpusPerModel: int = ...,
+        inferProcesses: int = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
         inferTimeout: float = ...,
         progress: bool = ...,
         MLEnvironmentId: int = ...,
+        modelCol: str = ...,
+        modelKeyCol: str = ...,
+        defaultModel: str = ...,
+        modelCacheBytes: int = ...,
+        candidatePath: str = ...,
+        candidateShare: float = ...,
+        candidateRows: int = ...,
+        candidateAgreement: float = ...,
+        candidateTolerance: float = ...,
         modelStreamFilePath: str = ...,
         modelStreamScanInterval: float = ...,
         modelStreamStartTime: str = ...,
@@ -1896,6 +2074,12 @@ class SavedModelPredictStreamParams(WithParams):
     def getGpusPerModel(self) -> int | None:
         """GPUs that the process with the model has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
 
+    def setInferProcesses(self, value: int) -> Self:
+        """Processes on each host that hold the model, each with GPUs of its own; batches go to the one with the least work. (default 1)"""
+
+    def getInferProcesses(self) -> int:
+        """Processes on each host that hold the model, each with GPUs of its own; batches go to the one with the least work. (default 1)"""
+
     def setStartTimeout(self, value: float) -> Self:
         """Seconds within which the process with the model has to have loaded it. (default 300.0)"""
 
@@ -1925,6 +2109,60 @@ class SavedModelPredictStreamParams(WithParams):
 
     def getMLEnvironmentId(self) -> int:
         """Always 0: a program has one environment. (default 0)"""
+
+    def setModelCol(self, value: str) -> Self:
+        """STRING column with the file or folder of the model that predicted a row. (default None)"""
+
+    def getModelCol(self) -> str | None:
+        """STRING column with the file or folder of the model that predicted a row. (default None)"""
+
+    def setModelKeyCol(self, value: str) -> Self:
+        """Column of integers or texts, which feeds no model, with the model of each row: a subfolder of modelPath, or a zip or tar file in it. If unset, modelPath is one model. (default None)"""
+
+    def getModelKeyCol(self) -> str | None:
+        """Column of integers or texts, which feeds no model, with the model of each row: a subfolder of modelPath, or a zip or tar file in it. If unset, modelPath is one model. (default None)"""
+
+    def setDefaultModel(self, value: str) -> Self:
+        """With modelKeyCol: model of rows whose own is missing. (default None)"""
+
+    def getDefaultModel(self) -> str | None:
+        """With modelKeyCol: model of rows whose own is missing. (default None)"""
+
+    def setModelCacheBytes(self, value: int) -> Self:
+        """With modelKeyCol: most bytes of memory for the loaded models of a host. (default 1073741824)"""
+
+    def getModelCacheBytes(self) -> int:
+        """With modelKeyCol: most bytes of memory for the loaded models of a host. (default 1073741824)"""
+
+    def setCandidatePath(self, value: str) -> Self:
+        """SavedModel that predicts a share of the rows too, for columns `shadow_NAME`: a folder or archive that all hosts reach. (default None)"""
+
+    def getCandidatePath(self) -> str | None:
+        """SavedModel that predicts a share of the rows too, for columns `shadow_NAME`: a folder or archive that all hosts reach. (default None)"""
+
+    def setCandidateShare(self, value: float) -> Self:
+        """Share of the rows that both models predict. (default 0.1)"""
+
+    def getCandidateShare(self) -> float:
+        """Share of the rows that both models predict. (default 0.1)"""
+
+    def setCandidateRows(self, value: int) -> Self:
+        """Rows of both models after which the candidate predicts all rows if candidateAgreement of them were equal, and the first model if not; unset for never. (default None)"""
+
+    def getCandidateRows(self) -> int | None:
+        """Rows of both models after which the candidate predicts all rows if candidateAgreement of them were equal, and the first model if not; unset for never. (default None)"""
+
+    def setCandidateAgreement(self, value: float) -> Self:
+        """Share of rows that have to be equal. (default 0.99)"""
+
+    def getCandidateAgreement(self) -> float:
+        """Share of rows that have to be equal. (default 0.99)"""
+
+    def setCandidateTolerance(self, value: float) -> Self:
+        """Difference up to which numbers are equal. (default 0.001)"""
+
+    def getCandidateTolerance(self) -> float:
+        """Difference up to which numbers are equal. (default 0.001)"""
 
     def setModelStreamFilePath(self, value: str) -> Self:
         """Folder in which newer models appear, as SavedModel folders or zip or tar files of them; the newest takes over. Every host has to have it. (default None)"""
@@ -1982,11 +2220,15 @@ class FunctionPredictParams(WithParams):
         pythonEnv: str | Sequence[str] = ...,
         envVars: Sequence[str] = ...,
         gpusPerModel: int = ...,
+        inferProcesses: int = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
         inferTimeout: float = ...,
         progress: bool = ...,
         MLEnvironmentId: int = ...,
+        modelCol: str = ...,
+        resumeDir: str = ...,
+        idCol: str = ...,
     ) -> None: ...
     def setPredictFn(self, value: str | Callable[..., Any]) -> Self:
         """A function, as "score.py:load", that is called once in each process, with userParams as arguments, and returns `predict(batch)`, from a dict of arrays by column to a dict of the outputs; or the function itself, which travels as source with the imports, functions and plain values that it uses. (required)"""
@@ -2105,6 +2347,12 @@ class FunctionPredictParams(WithParams):
     def getGpusPerModel(self) -> int | None:
         """GPUs that the process with the model has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
 
+    def setInferProcesses(self, value: int) -> Self:
+        """Processes on each host that hold the model, each with GPUs of its own; batches go to the one with the least work. (default 1)"""
+
+    def getInferProcesses(self) -> int:
+        """Processes on each host that hold the model, each with GPUs of its own; batches go to the one with the least work. (default 1)"""
+
     def setStartTimeout(self, value: float) -> Self:
         """Seconds within which the process with the model has to have loaded it. (default 300.0)"""
 
@@ -2135,6 +2383,24 @@ class FunctionPredictParams(WithParams):
     def getMLEnvironmentId(self) -> int:
         """Always 0: a program has one environment. (default 0)"""
 
+    def setModelCol(self, value: str) -> Self:
+        """STRING column with the file or folder of the model that predicted a row. (default None)"""
+
+    def getModelCol(self) -> str | None:
+        """STRING column with the file or folder of the model that predicted a row. (default None)"""
+
+    def setResumeDir(self, value: str) -> Self:
+        """Folder that hosts and this program reach, or an address of a storage, which keeps predictions for the next run after a failure; needs idCol. (default None)"""
+
+    def getResumeDir(self) -> str | None:
+        """Folder that hosts and this program reach, or an address of a storage, which keeps predictions for the next run after a failure; needs idCol. (default None)"""
+
+    def setIdCol(self, value: str) -> Self:
+        """With resumeDir: column of integers or texts whose values tell rows apart. (default None)"""
+
+    def getIdCol(self) -> str | None:
+        """With resumeDir: column of integers or texts whose values tell rows apart. (default None)"""
+
 class FunctionPredictStreamParams(WithParams):
     """Parameters of operators that predict a stream with a function."""
 
@@ -2161,11 +2427,13 @@ class FunctionPredictStreamParams(WithParams):
         pythonEnv: str | Sequence[str] = ...,
         envVars: Sequence[str] = ...,
         gpusPerModel: int = ...,
+        inferProcesses: int = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
         inferTimeout: float = ...,
         progress: bool = ...,
         MLEnvironmentId: int = ...,
+        modelCol: str = ...,
         chunkWait: float = ...,
         chunkRows: int = ...,
     ) -> None: ...
@@ -2286,6 +2554,12 @@ class FunctionPredictStreamParams(WithParams):
     def getGpusPerModel(self) -> int | None:
         """GPUs that the process with the model has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
 
+    def setInferProcesses(self, value: int) -> Self:
+        """Processes on each host that hold the model, each with GPUs of its own; batches go to the one with the least work. (default 1)"""
+
+    def getInferProcesses(self) -> int:
+        """Processes on each host that hold the model, each with GPUs of its own; batches go to the one with the least work. (default 1)"""
+
     def setStartTimeout(self, value: float) -> Self:
         """Seconds within which the process with the model has to have loaded it. (default 300.0)"""
 
@@ -2315,6 +2589,12 @@ class FunctionPredictStreamParams(WithParams):
 
     def getMLEnvironmentId(self) -> int:
         """Always 0: a program has one environment. (default 0)"""
+
+    def setModelCol(self, value: str) -> Self:
+        """STRING column with the file or folder of the model that predicted a row. (default None)"""
+
+    def getModelCol(self) -> str | None:
+        """STRING column with the file or folder of the model that predicted a row. (default None)"""
 
     def setChunkWait(self, value: float) -> Self:
         """Most seconds that rows wait on their way to the model, and back, to travel together; the job takes the shortest of all its operators. (default 0.01)"""
@@ -2509,10 +2789,10 @@ class KerasTrainParams(WithParams):
         """Seconds within which all processes have to be connected. (default 300.0)"""
 
     def setStallTimeout(self, value: float) -> Self:
-        """Seconds without progress of any process after which the job fails, with stacks; 0 for never. (default 600.0)"""
+        """Seconds without progress of any process after which the job fails, with stacks; 0 for never. (default 1800.0)"""
 
     def getStallTimeout(self) -> float:
-        """Seconds without progress of any process after which the job fails, with stacks; 0 for never. (default 600.0)"""
+        """Seconds without progress of any process after which the job fails, with stacks; 0 for never. (default 1800.0)"""
 
     def setProgress(self, value: bool) -> Self:
         """Show the progress of the job: on a terminal, in a notebook, or in a log. (default True)"""
@@ -2581,6 +2861,7 @@ class KerasTrainerParams(WithParams):
         inferBatchBytes: int = ...,
         errorCol: str = ...,
         gpusPerModel: int = ...,
+        inferProcesses: int = ...,
         inferTimeout: float = ...,
         modelStreamFilePath: str = ...,
         modelStreamScanInterval: float = ...,
@@ -2735,10 +3016,10 @@ class KerasTrainerParams(WithParams):
         """Seconds within which all processes have to be connected. (default 300.0)"""
 
     def setStallTimeout(self, value: float) -> Self:
-        """Seconds without progress of any process after which the job fails, with stacks; 0 for never. (default 600.0)"""
+        """Seconds without progress of any process after which the job fails, with stacks; 0 for never. (default 1800.0)"""
 
     def getStallTimeout(self) -> float:
-        """Seconds without progress of any process after which the job fails, with stacks; 0 for never. (default 600.0)"""
+        """Seconds without progress of any process after which the job fails, with stacks; 0 for never. (default 1800.0)"""
 
     def setProgress(self, value: bool) -> Self:
         """Show the progress of the job: on a terminal, in a notebook, or in a log. (default True)"""
@@ -2812,6 +3093,12 @@ class KerasTrainerParams(WithParams):
     def getGpusPerModel(self) -> int | None:
         """GPUs that the process with the model has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
 
+    def setInferProcesses(self, value: int) -> Self:
+        """Processes on each host that hold the model, each with GPUs of its own; batches go to the one with the least work. (default 1)"""
+
+    def getInferProcesses(self) -> int:
+        """Processes on each host that hold the model, each with GPUs of its own; batches go to the one with the least work. (default 1)"""
+
     def setInferTimeout(self, value: float) -> Self:
         """Seconds within which the model has to finish a batch; a batch that takes longer is tried again in a fresh process, then halved, until the row is found; 0 for no limit. If unset, stallTimeout. (default None)"""
 
@@ -2877,6 +3164,7 @@ class KerasPredictParams(WithParams):
         pythonEnv: str | Sequence[str] = ...,
         envVars: Sequence[str] = ...,
         gpusPerModel: int = ...,
+        inferProcesses: int = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
         inferTimeout: float = ...,
@@ -2949,6 +3237,12 @@ class KerasPredictParams(WithParams):
     def getGpusPerModel(self) -> int | None:
         """GPUs that the process with the model has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
 
+    def setInferProcesses(self, value: int) -> Self:
+        """Processes on each host that hold the model, each with GPUs of its own; batches go to the one with the least work. (default 1)"""
+
+    def getInferProcesses(self) -> int:
+        """Processes on each host that hold the model, each with GPUs of its own; batches go to the one with the least work. (default 1)"""
+
     def setStartTimeout(self, value: float) -> Self:
         """Seconds within which the process with the model has to have loaded it. (default 300.0)"""
 
@@ -2996,6 +3290,7 @@ class KerasPredictStreamParams(WithParams):
         pythonEnv: str | Sequence[str] = ...,
         envVars: Sequence[str] = ...,
         gpusPerModel: int = ...,
+        inferProcesses: int = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
         inferTimeout: float = ...,
@@ -3073,6 +3368,12 @@ class KerasPredictStreamParams(WithParams):
 
     def getGpusPerModel(self) -> int | None:
         """GPUs that the process with the model has for itself, 0 for none; if unset, one where the host has a free one. (default None)"""
+
+    def setInferProcesses(self, value: int) -> Self:
+        """Processes on each host that hold the model, each with GPUs of its own; batches go to the one with the least work. (default 1)"""
+
+    def getInferProcesses(self) -> int:
+        """Processes on each host that hold the model, each with GPUs of its own; batches go to the one with the least work. (default 1)"""
 
     def setStartTimeout(self, value: float) -> Self:
         """Seconds within which the process with the model has to have loaded it. (default 300.0)"""

@@ -23,10 +23,12 @@ from operators.params.checks import (
     predict_function,
     schema_text,
     seconds,
+    share,
     some_seconds,
     stream_schema_text,
     texts,
     time_text,
+    tolerance,
     variables,
 )
 from operators.params.param import Param
@@ -118,7 +120,7 @@ MODEL_DIR = Param(
 START_TIMEOUT = Param("startTimeout", "float", "Seconds within which all processes have to be connected.", some_seconds, 300.0)
 STALL_TIMEOUT = Param(
     "stallTimeout", "float", "Seconds without progress of any process after which the job fails, with stacks; 0 for never.",
-    seconds, 600.0,
+    seconds, 1800.0,
 )  # fmt: skip
 LOG_DIR = Param(
     "logDir", "str",
@@ -181,6 +183,48 @@ CELLS_HOLD_BATCHES = Param(
     "A cell is a whole tensor with the batch dimension, such as [1, 28, 28, 1], as Alink's SavedModel operators take it.", flag,
     False,
 )  # fmt: skip
+MODEL_COL = Param(
+    "modelCol", "str", "STRING column with the file or folder of the model that predicted a row.", filled_text, None
+)
+MODEL_KEY_COL = Param(
+    "modelKeyCol",
+    "str",
+    "Column of integers or texts, which feeds no model, with the model of each row: a subfolder of modelPath, or a zip or tar "
+    "file in it. If unset, modelPath is one model.",
+    filled_text,
+    None,
+)
+DEFAULT_MODEL = Param("defaultModel", "str", "With modelKeyCol: model of rows whose own is missing.", filled_text, None)
+MODEL_CACHE_BYTES = Param(
+    "modelCacheBytes", "int", "With modelKeyCol: most bytes of memory for the loaded models of a host.", count(1), 1 << 30
+)
+CANDIDATE_PATH = Param(
+    "candidatePath",
+    "str",
+    "SavedModel that predicts a share of the rows too, for columns `shadow_NAME`: a folder or archive that all hosts reach.",
+    filled_text,
+    None,
+)
+CANDIDATE_SHARE = Param("candidateShare", "float", "Share of the rows that both models predict.", share, 0.1)
+CANDIDATE_ROWS = Param(
+    "candidateRows",
+    "int",
+    "Rows of both models after which the candidate predicts all rows if candidateAgreement of them were equal, and the first "
+    "model if not; unset for never.",
+    count(1),
+    None,
+)
+CANDIDATE_AGREEMENT = Param("candidateAgreement", "float", "Share of rows that have to be equal.", share, 0.99)
+CANDIDATE_TOLERANCE = Param("candidateTolerance", "float", "Difference up to which numbers are equal.", tolerance, 1e-3)
+RESUME_DIR = Param(
+    "resumeDir",
+    "str",
+    "Folder that hosts and this program reach, or an address of a storage, which keeps predictions for the next run after a "
+    "failure; needs idCol.",
+    filled_text,
+    None,
+)
+ID_COL = Param("idCol", "str", "With resumeDir: column of integers or texts whose values tell rows apart.", filled_text, None)
 MODEL_PATH = Param("modelPath", "str", "Folder of a SavedModel, or a zip or tar file of one, at any address.", filled_text)
 PREDICT_FN = Param(
     "predictFn", "str | Callable[..., Any]",
@@ -214,6 +258,13 @@ GPUS_PER_MODEL = replace(
     GPUS_PER_WORKER, name="gpusPerModel",
     doc="GPUs that the process with the model has for itself, 0 for none; if unset, one where the host has a free one.",
 )  # fmt: skip
+INFER_PROCESSES = Param(
+    "inferProcesses",
+    "int",
+    "Processes on each host that hold the model, each with GPUs of its own; batches go to the one with the least work.",
+    count(1),
+    1,
+)
 PREDICT_START_TIMEOUT = replace(START_TIMEOUT, doc="Seconds within which the process with the model has to have loaded it.")
 PREDICT_WAIT = replace(CHUNK_WAIT, doc=CHUNK_WAIT.doc.replace("the script", "the model"))
 
@@ -268,10 +319,13 @@ STREAM = (
     *TRAIN[:3], STREAM_SCHEMA_STR, *(each for each in TRAIN[3:] if each not in _OF_TABLES),
     CHUNK_WAIT, CHUNK_ROWS, REPLAY, MAX_UNCOMMITTED, ON_RETURN,
 )  # fmt: skip
+_SHADOW = (CANDIDATE_PATH, CANDIDATE_SHARE, CANDIDATE_ROWS, CANDIDATE_AGREEMENT, CANDIDATE_TOLERANCE)
+_KEYED = (MODEL_KEY_COL, DEFAULT_MODEL, MODEL_CACHE_BYTES)
 PREDICT = (
     MODEL_SCHEMA_STR, OUTPUT_SIGNATURE_DEFS, FED_COLS, INPUT_SIGNATURE_DEFS, SIGNATURE_DEF_KEY, GRAPH_DEF_TAG,
     RESERVED_COLS, DEFAULTS, INFER_BATCH_SIZE, INFER_BATCH_BYTES, MODEL_THREADS, ERROR_COL, CELLS_HOLD_BATCHES, PYTHON_ENV,
-    ENV_VARS, GPUS_PER_MODEL, PREDICT_START_TIMEOUT, PREDICT_STALL_TIMEOUT, INFER_TIMEOUT, PROGRESS, ML_ENVIRONMENT_ID,
+    ENV_VARS, GPUS_PER_MODEL, INFER_PROCESSES, PREDICT_START_TIMEOUT, PREDICT_STALL_TIMEOUT, INFER_TIMEOUT, PROGRESS,
+    ML_ENVIRONMENT_ID, MODEL_COL, *_KEYED,
 )  # fmt: skip
 KERAS_TRAIN = (
     TENSOR_COL, LABEL_COL, LAYERS, OPTIMIZER, LEARNING_RATE, NUM_EPOCHS, BATCH_SIZE, VALIDATION_SPLIT, SAVE_BEST_ONLY,
@@ -281,22 +335,24 @@ KERAS_TRAIN = (
 )  # fmt: skip
 KERAS_PREDICT = (
     PREDICTION_COL, PREDICTION_DETAIL_COL, RESERVED_COLS, INFER_BATCH_SIZE, INFER_BATCH_BYTES, MODEL_THREADS, ERROR_COL,
-    PYTHON_ENV, ENV_VARS, GPUS_PER_MODEL, PREDICT_START_TIMEOUT, PREDICT_STALL_TIMEOUT, INFER_TIMEOUT, PROGRESS,
-    ML_ENVIRONMENT_ID,
+    PYTHON_ENV, ENV_VARS, GPUS_PER_MODEL, INFER_PROCESSES, PREDICT_START_TIMEOUT, PREDICT_STALL_TIMEOUT, INFER_TIMEOUT,
+    PROGRESS, ML_ENVIRONMENT_ID,
 )  # fmt: skip
-SAVED_MODEL_PREDICT = (MODEL_PATH, *PREDICT)
-FUNCTION_PREDICT = (PREDICT_FN, USER_FILES, FUNCTION_PARAMS, *(
+SAVED_MODEL_PREDICT = (MODEL_PATH, *PREDICT, RESUME_DIR, ID_COL, *_SHADOW)
+_FUNCTION_PREDICT = (PREDICT_FN, USER_FILES, FUNCTION_PARAMS, *(
     each for each in PREDICT if each not in (
         OUTPUT_SIGNATURE_DEFS, INPUT_SIGNATURE_DEFS, SIGNATURE_DEF_KEY, GRAPH_DEF_TAG, MODEL_THREADS, CELLS_HOLD_BATCHES,
+        *_KEYED,
     )
 ))  # fmt: skip
 _OF_STREAMS = (MODEL_STREAM_FILE_PATH, SCAN_INTERVAL, MODEL_STREAM_START_TIME, PREDICT_WAIT, CHUNK_ROWS)
-FUNCTION_PREDICT_STREAM = (*FUNCTION_PREDICT, PREDICT_WAIT, CHUNK_ROWS)
-SAVED_MODEL_PREDICT_STREAM = (MODEL_PATH, *PREDICT, *_OF_STREAMS)
+FUNCTION_PREDICT = (*_FUNCTION_PREDICT, RESUME_DIR, ID_COL)
+FUNCTION_PREDICT_STREAM = (*_FUNCTION_PREDICT, PREDICT_WAIT, CHUNK_ROWS)
+SAVED_MODEL_PREDICT_STREAM = (MODEL_PATH, *PREDICT, *_SHADOW, *_OF_STREAMS)
 PREDICT_STREAM = (*PREDICT, MODEL_FILE_PATH, *_OF_STREAMS)
 # Of a trainer, which trains with some columns and parameters and predicts with others.
 TRAINER = (
-    *TRAIN, INFER_SELECTED_COLS, *(param for param in PREDICT if param.name not in {each.name for each in TRAIN}),
+    *TRAIN, INFER_SELECTED_COLS, *(each for each in PREDICT if each not in _KEYED and each.name not in {p.name for p in TRAIN}),
     *_OF_STREAMS, MODEL_SINK_PATH, OVERWRITE_SINK,
 )  # fmt: skip
 KERAS_PREDICT_STREAM = (*KERAS_PREDICT, MODEL_FILE_PATH, *_OF_STREAMS)

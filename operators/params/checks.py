@@ -50,25 +50,25 @@ schema_text = _text_read_by(Schema.parse)
 stream_schema_text = _text_read_by(lambda value: Schema.parse(split_watermark(value)[0]))
 
 
-def main_script(value: object) -> str | FunctionScript:
-    if isinstance(value, FunctionScript):
+def _script(expected: str, fits: Callable[[str], object], takes_config: bool) -> Callable[[object], str | FunctionScript]:
+    def convert(value: object) -> str | FunctionScript:
+        if isinstance(value, FunctionScript):
+            return value
+        if callable(value):
+            return script_of(value, takes_config)
+        if not isinstance(value, str) or not fits(value):
+            raise ValueError(f"{expected}, or a function defined with def")
         return value
-    if callable(value):
-        return script_of(value)
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError("the path of a script, or a function defined with def")
-    return value
+
+    return convert
 
 
-def predict_function(value: object) -> str | FunctionScript:
-    if isinstance(value, FunctionScript):
-        return value
-    if callable(value):
-        return script_of(value, takes_config=False)
-    path, _, name = value.rpartition(":") if isinstance(value, str) else ("", "", "")
-    if not path.endswith(".py") or not name.isidentifier():
-        raise ValueError('"FILE.py:FUNCTION", or a function defined with def')
-    return str(value)
+main_script = _script("the path of a script", str.strip, takes_config=True)
+predict_function = _script(
+    '"FILE.py:FUNCTION"',
+    lambda text: text.rpartition(".py:")[1] and text.rpartition(".py:")[2].isidentifier(),
+    takes_config=False,
+)
 
 
 def texts(value: object) -> list[str]:
@@ -162,6 +162,8 @@ def _number(expected: str, fits: Callable[[float], bool]) -> Callable[[object], 
 
 positive = _number("a number greater than 0", lambda number: 0 < number < math.inf)
 fraction = _number("a number from 0 to less than 1", lambda number: 0 <= number < 1)
+share = _number("a number from 0 to 1", lambda number: 0 <= number <= 1)
+tolerance = _number("a number of at least 0", lambda number: 0 <= number < math.inf)
 seconds = _number("a number of seconds, 0 or more", lambda number: 0 <= number < math.inf)
 some_seconds = _number("a number of seconds greater than 0", lambda number: 0 < number < math.inf)
 

@@ -10,6 +10,7 @@ import symtable
 import sys
 import textwrap
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any
@@ -126,7 +127,9 @@ class _Parts:
 
 def _import_statements(module: dict[str, object]) -> dict[str, str]:
     cells = module.get("In")  # of IPython
-    texts = [cell for cell in cells if isinstance(cell, str)] if isinstance(cells, list) else [_text_of(module)]
+    texts = [cell for cell in cells if isinstance(cell, str)] if isinstance(cells, list) else []
+    with suppress(OSError, TypeError, KeyError):
+        texts = texts or [inspect.getsource(sys.modules[str(module["__name__"])])]
     statements = {}
     for text in texts:
         try:
@@ -140,13 +143,6 @@ def _import_statements(module: dict[str, object]) -> dict[str, str]:
                     bound = each.asname or (each.name.partition(".")[0] if isinstance(node, ast.Import) else each.name)
                     statements[bound] = f"{start} {each.name}" + (f" as {each.asname}" if each.asname else "")
     return statements
-
-
-def _text_of(module: dict[str, Any]) -> str:
-    try:
-        return inspect.getsource(sys.modules[module["__name__"]])
-    except (OSError, TypeError, KeyError):
-        return ""
 
 
 def _outside_definitions(node: ast.AST) -> Iterator[ast.AST]:

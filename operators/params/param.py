@@ -46,6 +46,14 @@ class Param:
         kept = _KEPT.get(self.annotation, self.annotation)
         return f"{kept} | None" if self.default is None else kept
 
+    def checked(self, where: str, value: object, got: Callable[[object], str]) -> Any:
+        """Value to keep; a ConfigurationError has the place, and what `got` says of the value."""
+        try:
+            return self.convert(value)
+        except (ValueError, BridgeError) as error:
+            reason = error if isinstance(error, BridgeError) else f"expected {error}, got {got(value)}"
+            raise ConfigurationError(f"{where}: {reason}") from None
+
     @property
     def summary(self) -> str:
         return f"{self.doc} ({'required' if self.default is REQUIRED else f'default {self.default!r}'})"
@@ -83,12 +91,10 @@ class WithParams(Rendered):
         if value is None:
             self._values.pop(param.name, None)
             return
-        try:
-            self._values[param.name] = param.convert(value)
-        except (ValueError, BridgeError) as error:
-            got = f"{value_text(name, value)} of type {type(value).__name__}"
-            reason = f"{error}" if isinstance(error, BridgeError) else f"expected {error}, got {got}"
-            raise ConfigurationError(f"{type(self).__name__}: parameter {name!r}: {reason}") from None
+        where = f"{type(self).__name__}: parameter {name!r}"
+        self._values[param.name] = param.checked(
+            where, value, lambda each: f"{value_text(name, each)} of type {type(each).__name__}"
+        )
 
     def _get(self, param: Param) -> Any:
         if param.name in self._values:

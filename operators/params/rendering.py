@@ -10,6 +10,7 @@ from html import escape
 from typing import Any
 
 from akdl.masking import masked_value
+from akdl.near_names import short
 from operators.alink.missing_names import WithHints
 
 _LONGEST = 60  # characters of a value
@@ -70,14 +71,9 @@ def value_text(name: str, value: object) -> str:
         with contextlib.suppress(ValueError, RecursionError):
             value = json.loads(value)
     try:
-        text = repr(masked_value(name, value))
+        return short(masked_value(name, value), _LONGEST)
     except RecursionError:
-        text = "(nested too deep)"
-    return short(text)
-
-
-def short(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+        return "(nested too deep)"
 
 
 def _table(heads: Sequence[str], rows: Any) -> str:

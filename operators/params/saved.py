@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from akdl.near_names import did_you_mean
-from bridge.exceptions import BridgeError, ConfigurationError
+from akdl.near_names import did_you_mean, short
+from bridge.exceptions import ConfigurationError
 from operators.params import catalog
-from operators.params.rendering import short
 
 # Columns, names in the model, sizes and seconds. Any other parameter names code, hosts, files or environments.
 HARMLESS = frozenset(
@@ -16,10 +15,10 @@ HARMLESS = frozenset(
         "outputSchemaStr", "outputSignatureDefs", "selectedCols", "inputSignatureDefs", "signatureDefKey", "graphDefTag",
         "reservedCols", "defaults", "inferBatchSize", "inferBatchBytes", "intraOpParallelism", "errorCol", "cellsHoldBatches",
         "startTimeout", "stallTimeout", "progress", "MLEnvironmentId", "modelStreamScanInterval", "chunkWait", "chunkRows",
-        "inferTimeout", "gpusPerModel",
+        "inferTimeout", "gpusPerModel", "inferProcesses", "modelCol", "modelKeyCol", "defaultModel", "modelCacheBytes",
     }
 )  # fmt: skip
-KNOWN = {name: param for param in (*catalog.PREDICT_STREAM, catalog.MODEL_PATH) for name in param.names}
+KNOWN = {name: param for param in (*catalog.PREDICT_STREAM, *catalog.SAVED_MODEL_PREDICT_STREAM) for name in param.names}
 
 
 def saved_params(where: str, given: Mapping[str, object], trusted: bool) -> dict[str, Any]:
@@ -28,7 +27,7 @@ def saved_params(where: str, given: Mapping[str, object], trusted: bool) -> dict
     for name, value in given.items():
         if name not in KNOWN:
             near = did_you_mean(name, KNOWN)
-            raise ConfigurationError(f"{where}: the file sets the unknown parameter {short(repr(name))}{near}")
+            raise ConfigurationError(f"{where}: the file sets the unknown parameter {short(name)}{near}")
         own = KNOWN[name].name
         if value is not None and (own in HARMLESS or value not in ("", [])):
             found[own] = value
@@ -40,14 +39,12 @@ def saved_params(where: str, given: Mapping[str, object], trusted: bool) -> dict
         )
     if "outputSchemaStr" not in found:
         raise ConfigurationError(f"{where}: the file does not set the required parameter 'outputSchemaStr'")
-    return {name: _checked(where, name, value) for name, value in found.items()}
+    return {
+        name: KNOWN[name].checked(f"{where}: parameter {name!r}", each, short if name in HARMLESS else _only_type)
+        for name, each in found.items()
+    }
 
 
-def _checked(where: str, name: str, value: object) -> Any:
-    try:
-        return KNOWN[name].convert(value)
-    except (ValueError, BridgeError) as error:
-        # An address or a variable may hold a password.
-        got = short(repr(value)) if name in HARMLESS else f"a value of type {type(value).__name__}"
-        reason = f"{error}" if isinstance(error, BridgeError) else f"expected {error}, got {got}"
-        raise ConfigurationError(f"{where}: parameter {name!r}: {reason}") from None
+def _only_type(value: object) -> str:
+    """Text for an address or a variable, which may hold a password."""
+    return f"a value of type {type(value).__name__}"

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from akdl.storage.files import FileError, fetch, is_remote, local_path
-from bridge.exceptions import ConfigurationError
-from bridge.folders.program_folder import program_folder
+from bridge.exceptions import refused_at
+from bridge.folders.program_folder import scratch_folder
 
 
 @contextmanager
 def fetched(operator: str, parameter: str, address: str) -> Iterator[str]:
     """Provide a local path of a file or folder; a remote one is fetched, and removed afterwards."""
-    folder = tempfile.mkdtemp(dir=program_folder())
-    try:
-        try:
+    with scratch_folder() as folder:
+        with refused_at(f"{operator}: parameter {parameter!r}", FileError):
             path = fetch(address, folder) if is_remote(address) else os.path.abspath(local_path(address))
-        except FileError as error:
-            raise ConfigurationError(f"{operator}: parameter {parameter!r}: {error}") from None
-        if not os.path.exists(path):
-            raise ConfigurationError(f"{operator}: parameter {parameter!r}: there is no file {path}")
+            if not os.path.exists(path):
+                raise FileError(f"there is no file {path}")
         yield path
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def is_name_of_flink(path: str) -> bool:

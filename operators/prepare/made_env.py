@@ -32,6 +32,7 @@ from akdl.process import preflight
 from akdl.storage.whole_file import WholeFile
 from bridge.exceptions import ConfigurationError
 from bridge.folders.user_folders import cache_folder
+from bridge.host.interpreter import look_into
 from operators.prepare.requirements import Wanted, wanted_by
 
 logger = logging.getLogger(__name__)
@@ -40,11 +41,6 @@ _KEPT = 10  # environments that stay when another one is made; an environment in
 _REQUIREMENTS, _COMPLETE, _PACKED = "requirements.txt", "complete", "env.tar.gz"
 _LEFT_OUT = re.compile(r"/(site-packages|test|config-[^/]*|__pycache__|ensurepip|idlelib|tkinter)$")
 _SYSTEM = ("/usr", "/usr/local", "/")  # a Python there shares its folder with others, and cannot be packed
-_LOOK_S = 30.0
-_LOOK = (  # at the packages of another Python, with none of ours on its path except akdl itself
-    "import runpy, sys, types; sys.path.pop(0); akdl = sys.modules['akdl'] = types.ModuleType('akdl'); "
-    "akdl.__path__ = [sys.argv.pop()]; runpy.run_module('akdl.process.preflight', run_name='__main__')"
-)
 _TREE = re.compile(r"^[\s×╰├─▶│]*((error|cause): )?", re.MULTILINE)  # with which uv sets out its errors
 
 
@@ -68,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             wanted = wanted_by(first if is_file else options.wanted)
             if wanted is None:
                 raise ConfigurationError(f"{first}: expected requirements, a requirements.txt or a pyproject.toml")
-            lines = [packed_env(wanted) if options.pack else made_python(wanted)]
+            lines = [(packed_env if options.pack else made_python)(wanted, no_tensorflow=True)]  # functions may do without
         else:
             lines = list(_listed()) if options.command == "list" else list(_removed(options.names))
     except ConfigurationError as error:
@@ -80,14 +76,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def made_python(wanted: Wanted, no_tensorflow: bool = False) -> str:
     """Interpreter of the environment with these requirements, which is made if need be and kept until this program ends."""
     return str(_python_in(_made(wanted, no_tensorflow)))
-
-
-def look_into(python: str, no_tensorflow: bool = False) -> subprocess.CompletedProcess[str]:
-    """Run the check of akdl in another Python."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    environment[preflight.NO_TENSORFLOW] = "1" * no_tensorflow
-    command = [python, "-c", _LOOK, os.path.dirname(os.path.dirname(preflight.__file__))]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_LOOK_S, errors="replace")
 
 
 def packed_env(wanted: Wanted, no_tensorflow: bool = False) -> str:
@@ -117,7 +105,9 @@ def _made(wanted: Wanted, no_tensorflow: bool) -> Path:
                 with locked(str(cache)):  # other programs wait, and then find it
                     if not _is_complete(folder):
                         _make(folder, wanted, lines, python, no_tensorflow)
-                        _sweep(cache)
+                        for number, other in enumerate(_environments(cache)):
+                            if number >= _KEPT or not _is_complete(other):
+                                remove_unused(str(other))
             os.utime(folder / _COMPLETE)
         except BaseException:
             os.close(lock)
@@ -139,13 +129,21 @@ def _make(folder: Path, wanted: Wanted, lines: list[str], python: str, no_tensor
     with open(folder / _REQUIREMENTS, "w", encoding="utf-8") as file:
         file.write("\n".join([f"# {wanted.shown}", *lines, ""]))
     _uv(wanted, folder, "venv", "--no-project", f"--python={python}", "env")
-    _uv(wanted, folder, "pip", "install", "--python", str(_python_in(folder)), "--requirement", _REQUIREMENTS)
-    looked = look_into(str(_python_in(folder)), no_tensorflow)
-    if looked.returncode:
-        reason = looked.stderr.strip().rpartition("cannot be used: ")[2].partition("; install")[0]
+    try:
+        _uv(wanted, folder, "pip", "install", "--python", str(_python_in(folder)), "--requirement", _REQUIREMENTS)
+    except ConfigurationError as error:
+        others = re.findall(r"`cp3(\d+)m?`", str(error).partition("we only found wheels for")[2])
+        if wanted.python or not others:
+            raise
+        wanted = Wanted(wanted.lines, f"==3.{others[-1]}.*")  # the newest Python that the packages have
+        _make(folder, wanted, lines, wanted.python, no_tensorflow)
+        return
+    status, output = look_into(str(_python_in(folder)), no_tensorflow)
+    if status:
+        reason = output.rpartition("cannot be used: ")[2].partition("; install")[0]
         raise ConfigurationError(f"a Python environment with {wanted.shown} cannot run scripts: {reason}. Require it too")
     (folder / _COMPLETE).touch()
-    logger.warning("made it in %.1f s: %s", time.monotonic() - started, looked.stdout.strip())
+    logger.warning("made it in %.1f s: %s", time.monotonic() - started, output)
 
 
 def _uv(wanted: Wanted, folder: Path, *arguments: str) -> None:
@@ -193,12 +191,6 @@ def _is_complete(folder: Path) -> bool:
     return (folder / _COMPLETE).exists() and os.access(_python_in(folder), os.X_OK)
 
 
-def _sweep(cache: Path) -> None:
-    for number, folder in enumerate(_environments(cache)):
-        if number >= _KEPT or not _is_complete(folder):
-            remove_unused(str(folder))
-
-
 def _environments(cache: Path) -> list[Path]:
     """Folders of environments, the last used first."""
     used = {folder: (folder / _COMPLETE).stat().st_mtime if _is_complete(folder) else 0.0 for folder in cache.glob("?" * 32)}
@@ -236,9 +228,8 @@ def _listed() -> Iterator[str]:
 
 def _removed(names: Sequence[str]) -> Iterator[str]:
     for name in names:
-        found = [
-            each for each in _environments(Path(cache_folder("envs"))) if name == "all" or (name and each.name.startswith(name))
-        ]
+        there = _environments(Path(cache_folder("envs")))
+        found = [each for each in there if name == "all" or (name and each.name.startswith(name))]
         if not found and name != "all":
             raise ConfigurationError(f"there is no environment {name!r}; akdl-env list shows them")
         for folder in found:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Iterator, Sequence
 
 from akdl.near_names import did_you_mean, near
-from akdl.user_code.module import ESTIMATOR_FUNCTIONS, MAIN
+from akdl.process.preflight import installed
+from akdl.tf_version import NO_GROUP_OF_KERAS_3, keras_3
+from akdl.user_code.module import ESTIMATOR_FUNCTIONS, MAIN, NO_MAIN
 from bridge.exceptions import ConfigurationError
 from bridge.settings import UserFile
 
@@ -17,21 +20,28 @@ _MAKES_NAMES = {"exec", "eval", "globals", "locals", "setattr", "vars", "__dict_
 _TOGETHER = re.compile(
     rb"(?i)strategy|distribute|horovod|sync_optimizer|train_and_evaluate|TF_CONFIG|task_type|task_index|num_workers|\bcluster\b|akdl\.engine"
 )
+_ESTIMATOR = re.compile(rb"(?m)^(?:from|import) akdl\.(estimator|models\.tf\.dnn)\b")  # Keras trains a DNN, but not in a group
+_CHOOSES = re.compile(rb"tf_version\(|__version__|EstimatorMissing|hasattr|\bexcept\b")  # signs of another way to train
 
 
-def check_main(operator: str, origin: str, source: bytes) -> None:
-    """Refuse a main script with nothing to run: no `main`, no callbacks of Keras, no functions of an Estimator."""
+def check_main(operator: str, origin: str, source: bytes, size: int) -> bool:
+    """Refuse a main script with nothing to run; True where it needs `tf.estimator` in a group of this size."""
     names = names_of(source)
     if names is None or MAIN in names or any(name.startswith("awf_") for name in names):
-        return
+        found = None if _CHOOSES.search(source) else _ESTIMATOR.search(source)
+        return found is not None and (size > 1 or found[1] == b"estimator")
     if len(names & set(ESTIMATOR_FUNCTIONS)) > 1:
-        return
+        return True
     close = near(MAIN, names)
     hint = f" (is it {close[0]!r}?)" if close else ""
-    raise ConfigurationError(
-        f"{operator}: {origin} defines no function `main`{hint}: the main script needs `def main(task_config)`, or `awf_*` "
-        "callbacks of Keras, or the four functions of an Estimator: " + ", ".join(ESTIMATOR_FUNCTIONS)
-    )
+    raise ConfigurationError(f"{operator}: {NO_MAIN.format(origin, hint)}")
+
+
+def check_group(operator: str, source: bytes, env_vars: Sequence[str]) -> None:
+    """Refuse a group under TensorFlow's strategies where this program's Keras cannot train it."""
+    environment = {**os.environ, **dict(each.split("=", 1) for each in env_vars if "=" in each)}
+    if keras_3(installed("keras"), environment) and {"choose_strategy", "train_keras_model"} <= (names_of(source) or set()):
+        raise ConfigurationError(f"{operator}: {NO_GROUP_OF_KERAS_3}")
 
 
 def check_defines(operator: str, origin: str, source: bytes, function: str) -> None:
@@ -51,10 +61,8 @@ def trains_apart(files: Sequence[UserFile], main_script: str) -> bool:
 def names_of(source: bytes) -> set[str] | None:
     """Names that a module defines; None where its source does not show all of them."""
     tree = ast.parse(source)
-    for node in ast.walk(tree):
-        name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else None
-        if name in _MAKES_NAMES:
-            return None
+    if any(getattr(node, "id", getattr(node, "attr", None)) in _MAKES_NAMES for node in ast.walk(tree)):
+        return None
     names: set[str] = set()
     for node in _of_module(tree.body):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):

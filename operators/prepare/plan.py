@@ -10,12 +10,12 @@ from akdl.masking import shown
 from akdl.storage.files import FileError, is_remote, local_path
 from akdl.storage.patterns import refuse_pattern
 from akdl.wire.column_type import Kind
-from bridge.exceptions import ConfigurationError
+from bridge.exceptions import ConfigurationError, refused_at
 from bridge.schema import Schema, split_watermark
 from bridge.settings import OFF, PAD, GroupSettings
 from operators.params.function_script import FunctionScript
 from operators.prepare.certificate import new_certificate
-from operators.prepare.main_script import check_main, trains_apart
+from operators.prepare.main_script import check_group, check_main, trains_apart
 from operators.prepare.python_env import check_python, find_python
 from operators.prepare.requirements import wanted_in
 from operators.prepare.user_files import read_files
@@ -48,18 +48,17 @@ def plan(
     weight_column = values["weightCol"] if equal_steps == PAD else None
     _check_weight(operator, input_schema, weight_column)
     files, main_script = read_files(operator, values["userFiles"], values["mainScriptFile"])
-    if main_script.endswith(".py") and not isinstance(values["mainScriptFile"], FunctionScript):  # others fail at their import
+    own, source, needs_estimator, script = None, b"", False, values["mainScriptFile"]
+    if main_script.endswith(".py") and not isinstance(script, FunctionScript):  # others fail at their import
         source = next(file.content for file in files if file.path == main_script)
-        check_main(operator, shown(values["mainScriptFile"]), source)
-    else:
-        source = b""
-    try:
-        own = None if values["pythonEnv"] else wanted_in(source)
-    except ConfigurationError as error:
-        raise ConfigurationError(f"{operator}: {shown(values['mainScriptFile'])}: {error}") from None
+        needs_estimator = check_main(operator, shown(script), source, workers + servers)
+        with refused_at(f"{operator}: {shown(script)}", ConfigurationError):
+            own = None if values["pythonEnv"] else wanted_in(source)
     python = find_python(operator, values["pythonEnv"] or own or os.environ.get(env_variable, ""), elsewhere)
     if not elsewhere:
-        check_python(operator, python)
+        check_python(operator, python, main_script if needs_estimator else None)
+        if python is None and workers + servers > 1:
+            check_group(operator, source, values["envVars"])
     return GroupSettings(
         operator=operator,
         kind=kind,
@@ -100,12 +99,10 @@ def _absolute(operator: str, parameter: str, values: Mapping[str, Any]) -> str |
     address: str | None = values[parameter]
     if address is None:
         return None
-    try:
+    with refused_at(f"{operator}: parameter {parameter!r}", FileError):
         if parameter == "checkpointDir" or (parameter == "modelDir" and is_remote(address)):
             refuse_pattern(address)
         return address if is_remote(address) else local_path(address)
-    except FileError as error:
-        raise ConfigurationError(f"{operator}: parameter {parameter!r}: {error}") from None
 
 
 def _stream_settings(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -136,13 +133,12 @@ def counts(operator: str, workers: int | None, servers: int | None, parallelism:
     if workers is None and servers is None:
         servers = max(parallelism // 4, 1) if parallelism > 1 else 0
         return parallelism - servers, servers
-    name, given = ("numWorkers", workers) if workers is not None else ("numPSs", servers)
+    name, other, given = ("numPSs", "numWorkers", servers) if workers is None else ("numWorkers", "numPSs", workers)
     assert given is not None
     rest = parallelism - given
     if rest < (1 if workers is None else 0):
-        other = "numPSs" if workers is not None else "numWorkers"
         raise ConfigurationError(
             f"{operator}: {name}={given} leaves no room in the parallelism of {parallelism} for {other}, which is not set: "
             f"set {other} too, or raise the parallelism"
         )
-    return (given, rest) if workers is not None else (rest, given)
+    return (rest, given) if workers is None else (given, rest)

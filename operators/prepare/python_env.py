@@ -6,10 +6,8 @@ import functools
 import os
 import pathlib
 import re
-import shutil
-import subprocess
+import sys
 import tarfile
-import tempfile
 import zipfile
 from collections.abc import Sequence
 
@@ -17,11 +15,12 @@ from akdl.masking import shown
 from akdl.process import preflight
 from akdl.storage.archive import SUFFIXES, ArchiveError, damage_is_named, is_archive
 from akdl.storage.files import FileError, fetch, is_remote, local_path
+from akdl.tf_version import LAST_WITH_ESTIMATOR, NO_ESTIMATOR, parse_version
 from bridge.exceptions import ConfigurationError
-from bridge.folders.program_folder import named_by_content, program_folder
-from bridge.host.interpreter import interpreter_in
+from bridge.folders.program_folder import named_by_content, scratch_folder
+from bridge.host.interpreter import interpreter_in, look_into
 from bridge.settings import PythonArchive
-from operators.prepare.made_env import look_into, made_python, packed_env
+from operators.prepare.made_env import made_python, packed_env
 from operators.prepare.requirements import Wanted, wanted_by
 
 
@@ -56,35 +55,39 @@ def find_python(
     )
 
 
-def check_python(operator: str, python: str | PythonArchive | None) -> None:
-    """Check that an interpreter of this host has what scripts need. An archive is checked where it is unpacked."""
+def check_python(operator: str, python: str | PythonArchive | None, of_estimator: str | None = None) -> None:
+    """Check that an interpreter of this host has what a script needs. An archive is checked where it is unpacked."""
     if isinstance(python, PythonArchive):
         return
-    why = preflight.reason(preflight.versions()) if python is None else _reason_of(python, os.stat(python).st_mtime_ns)
+    if python is None:
+        found = preflight.versions()
+        why, version = preflight.reason(found), found["tensorflow"]
+    else:
+        why, version = _look(python, os.stat(python).st_mtime_ns)
+    if of_estimator and version and parse_version(version)[:2] > LAST_WITH_ESTIMATOR:
+        why = NO_ESTIMATOR.format(of_estimator, version, python or sys.executable)
     if why:
         raise ConfigurationError(f"{operator}: {why}")
 
 
 @functools.cache
-def _reason_of(python: str, changed: int) -> str:
-    """Reason why an interpreter cannot be used; "" where only a run could show it."""
+def _look(python: str, changed: int) -> tuple[str, str]:
+    """Reason why an interpreter cannot be used, and its TensorFlow; "" where only a run could show it."""
     try:
-        looked = look_into(python)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return looked.stderr.strip().rpartition("akdl: ")[2] if looked.returncode == preflight.UNUSABLE else ""
+        status, output = look_into(python)
+    except ConfigurationError:
+        return "", ""
+    why = output.rpartition("akdl: ")[2] if status == preflight.UNUSABLE else ""
+    return why, "".join(re.findall(r"^Python .*tensorflow (\d[^,]*)", output)[:1])
 
 
 def _archive(address: str) -> PythonArchive:
-    place = tempfile.mkdtemp(dir=program_folder())
-    try:
+    with scratch_folder() as place:
         path = fetch(address, place)
         if os.path.isdir(path):
             raise FileError(f"{shown(address)} is a folder: pack it, only an archive can travel with a job")
         _look_into(path, shown(address))
         named, sha256 = named_by_content(path, "env")
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
     return PythonArchive(named, sha256, shown(address))
 
 
@@ -95,9 +98,7 @@ def _look_into(path: str, name: str) -> None:
             if zipfile.is_zipfile(path):
                 with zipfile.ZipFile(path) as archive:
                     if not any(re.fullmatch(r"([^/]+/)?bin/python", entry) for entry in archive.namelist()):
-                        raise ArchiveError(
-                            "expected bin/python at the root of the archive or in its one folder, found no such file"
-                        )
+                        raise ArchiveError("expected bin/python at its root or in its one folder, found no such file")
             elif not tarfile.is_tarfile(path):
                 raise ArchiveError("it is damaged, or neither a zip nor a tar file")
     except ArchiveError as error:

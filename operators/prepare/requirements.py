@@ -14,7 +14,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from akdl.masking import masked
 from akdl.storage.files import is_remote, local_path
-from bridge.exceptions import ConfigurationError
+from bridge.exceptions import ConfigurationError, refused_at
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -80,10 +80,8 @@ def _of_file(path: str) -> Wanted:
 
 
 def _toml(where: str, text: str) -> dict[str, Any]:
-    try:
+    with refused_at(where, tomllib.TOMLDecodeError):
         return dict(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError(f"{where}: {error}") from None
 
 
 def _of_table(where: str, table: dict[str, Any]) -> Wanted:

@@ -21,8 +21,8 @@ from akdl.masking import shown
 from akdl.storage.archive import ArchiveError, is_archive, unpack_archive
 from akdl.storage.files import FileError, fetch, is_remote, local_path
 from bridge.errors.source_paths import note_source_path
-from bridge.exceptions import ConfigurationError
-from bridge.folders.program_folder import named_by_content, program_folder
+from bridge.exceptions import ConfigurationError, refused_at
+from bridge.folders.program_folder import named_by_content, scratch_folder
 from bridge.settings import UserFile
 from operators.params.function_script import FunctionScript
 
@@ -49,7 +49,7 @@ def read_files(
     operator: str, user_files: Sequence[str], main_script: str | FunctionScript, parameter: str = "mainScriptFile"
 ) -> tuple[tuple[UserFile, ...], str]:
     """Read the user's files, with the path of the main script; folders keep files of one name but different content apart."""
-    with tempfile.TemporaryDirectory(dir=program_folder()) as folder:
+    with scratch_folder() as folder:
         loader = _Loader(operator, folder)
         sources = [source for named in user_files for source in loader.load("userFiles", named)]
         if isinstance(main_script, FunctionScript):
@@ -72,13 +72,10 @@ def read_files(
 def _read(path: str, file: pathlib.Path) -> UserFile:
     if path.endswith(".py") or file.stat().st_size <= LARGE_BYTES:
         return UserFile(path, file.read_bytes())
-    place = tempfile.mkdtemp(dir=program_folder())
-    try:
-        copy = os.path.join(place, "file")
+    with scratch_folder() as folder:
+        copy = os.path.join(folder, "file")
         shutil.copyfile(file, copy)
         return UserFile(path, b"", named_by_content(copy, "file")[0])
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
 
 
 class _Loader:
@@ -96,11 +93,9 @@ class _Loader:
                 yield _Source(str(path) if not is_remote(named) else shown(named), path, str(path.relative_to(file.parent)))
         elif is_archive(file.name):
             unpacked = tempfile.mkdtemp(dir=self._folder)
-            try:
+            with refused_at(f"{self._operator}: {parameter}: the archive {shown(named)}", ArchiveError):
                 with file.open("rb") as stream:
                     unpack_archive(stream, unpacked)
-            except ArchiveError as error:
-                raise ConfigurationError(f"{self._operator}: {parameter}: the archive {shown(named)}: {error}") from None
             for path in _below(pathlib.Path(unpacked)):
                 inside = str(path.relative_to(unpacked))
                 yield _Source(f"{inside} in {shown(named)}", path, inside)
@@ -131,11 +126,9 @@ class _Loader:
     def _fetch(self, parameter: str, named: str) -> str:
         key = named if is_remote(named) else local_path(named)
         if key not in self._fetched:
-            try:
+            subject = parameter if is_remote(named) else f"{parameter} {named!r}"
+            with refused_at(f"{self._operator}: {subject}", FileError):
                 self._fetched[key] = fetch(named, tempfile.mkdtemp(dir=self._folder))
-            except FileError as error:
-                subject = parameter if is_remote(named) else f"{parameter} {named!r}"
-                raise ConfigurationError(f"{self._operator}: {subject}: {error}") from None
         return self._fetched[key]
 
 

@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bridge.member.status import EXPORTING, FEEDING, STARTING, TRAINING, MemberStatus
+from akdl.wire.status_pb2 import MemberStatus
+from bridge.member.status import EXPORTING, FEEDING, STARTING, TRAINING
 from operators.progress.record import Record
 
 _HALF = 0.5
@@ -98,8 +99,8 @@ def _of_memory(record: Record) -> Iterator[Advice]:
 def _of_metrics(record: Record) -> Iterator[Advice]:
     for label, samples in record.samples.items():
         for _, status in samples:
-            for name, value in status.metrics.items():
-                if value is None or not math.isfinite(value):
+            for name, value in sorted(status.metrics.items()):
+                if not math.isfinite(value):
                     yield Advice(
                         f"{name} is not finite: lower the learning rate, or look for nulls in the rows.",
                         f"{label} reported it at step {status.step:,}.",

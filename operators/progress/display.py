@@ -8,9 +8,10 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 
+from akdl.wire.status_pb2 import MemberStatus
 from bridge.host.console import say
 from bridge.member.registry import statuses
-from bridge.member.status import ENDED, MemberStatus
+from bridge.member.status import ENDED
 from operators.flink.rest import Rest
 from operators.progress.record import Recorder
 from operators.progress.renderers import Renderer, renderer

@@ -1,10 +1,11 @@
-"""`akdl-doctor [--cluster HOST:PORT]`: check whether jobs can run here. Exit code 1: something is in the way, marked WRONG."""
+"""`akdl-doctor [--cluster HOST:PORT] [SCRIPT...]`: check whether jobs can run here; 1 where something is WRONG."""
 
 from __future__ import annotations
 
 import argparse
 import getpass
 import os
+import pathlib
 import re
 import shutil
 import socket
@@ -26,6 +27,7 @@ from operators.errors.missing_jars import CONNECTOR, FORMAT, in_folder, lib_fold
 from operators.flink.java import OLDEST, ensure_java, version_of
 from operators.flink.rest import Rest
 from operators.prepare.python_env import find_python
+from operators.prepare.requirements import Wanted, wanted_in
 
 OK, NOTE, WRONG = "ok", "note", "WRONG"
 
@@ -54,6 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--cluster", metavar="HOST:PORT", help="look at a Flink cluster too, at its REST endpoint, or https://[USER@]HOST:PORT"
     )
+    named = "tell which Python runs this main script, or is this pythonEnv, and what is in it; makes it if need be"
+    parser.add_argument("named", metavar="SCRIPT", nargs="*", help=named)
     parser.add_argument("--ca-file", metavar="FILE", help="certificates (PEM) to check that of the cluster with")
     parser.add_argument("--insecure", action="store_true", help="do not check the certificate of the cluster")
     parser.add_argument("--disk-gb", type=float, default=2.0, help="free space that temporary files should have (default 2)")
@@ -63,8 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "--cluster: all users of this host can read the password of an argument. Give https://USER@HOST:PORT and type the "
             "password or pass it to the standard input, or set FLINK_REST_CLIENT_HEADERS"
         )
-    findings = [*python(), *java(), *jars(), *environments(), *ports(), *proxies(), *disk(options.disk_gb)]
-    findings += [*files_in_sight(), *gpus()]
+    findings = [*python(), *java(), *jars(), *environments(), *map(python_of, options.named), *ports(), *proxies()]
+    findings += [*disk(options.disk_gb), *files_in_sight(), *gpus()]
     if options.cluster:
         options.cluster = _with_password(options.cluster)
         findings += cluster(options.cluster, options.ca_file or not options.insecure)
@@ -103,11 +107,9 @@ def python() -> Iterator[Finding]:
             yield Finding(WRONG, "a file of yours", f"{path} hides our package {package!r}", remedy)
     if missing:
         yield Finding(WRONG, "Flink's side", f"without {', '.join(missing)}", "pip install 'akdl[flink]'")
-    grpcio = found["grpcio"]
-    if grpcio is not None and preflight.deadlocks(grpcio):
-        yield Finding(
-            WRONG, "gRPC", f"grpcio {grpcio} can deadlock in Flink's Python workers", f"pip install '{preflight.GRPCIO}'"
-        )
+    if preflight.deadlocks(found["grpcio"] or ""):
+        problem = f"grpcio {found['grpcio']} can deadlock in Flink's Python workers"
+        yield Finding(WRONG, "gRPC", problem, f"pip install '{preflight.GRPCIO}'")
     flink = found["apache-flink"]
     if flink is not None:
         fits = _FLINKS[0] <= parse_version(flink)[:2] <= _FLINKS[1]
@@ -166,6 +168,13 @@ def environments() -> Iterator[Finding]:
             yield Finding(state, _ENVIRONMENTS[variable], f"{variable} is not set, so this Python: {found}", remedy)
 
 
+def python_of(named: str) -> Finding:
+    """The Python that runs a main script, or that a `pythonEnv` names."""
+    state, found = _look_into(named, no_tensorflow=True)
+    bare = state == OK and "tensorflow" not in found
+    return Finding(NOTE if bare else state, named, found, "it runs functions of predictors (predictFn) only" if bare else "")
+
+
 def ports() -> Iterator[Finding]:
     host = own_host()
     try:
@@ -196,11 +205,10 @@ def proxies() -> Iterator[Finding]:
 def disk(wanted_gb: float) -> Iterator[Finding]:
     folder = tempfile.gettempdir()
     free_gb = shutil.disk_usage(folder).free / 1e9
-    found = f"{free_gb:.1f} GB free in {folder}"
-    if free_gb >= wanted_gb:
-        yield Finding(OK, "Disk", found)
-    else:
-        yield Finding(WRONG, "Disk", f"{found}, {wanted_gb:g} wanted", "make room there, or set TMPDIR to another place")
+    wanted, remedy = (
+        ("", "") if free_gb >= wanted_gb else (f", {wanted_gb:g} wanted", "make room there, or set TMPDIR to another place")
+    )
+    yield Finding(WRONG if wanted else OK, "Disk", f"{free_gb:.1f} GB free in {folder}{wanted}", remedy)
 
 
 def files_in_sight() -> Iterator[Finding]:
@@ -255,14 +263,19 @@ def cluster(address: str, verify: bool | str = True) -> Iterator[Finding]:
         yield Finding(OK, what, f"{found}: one for each worker and parameter server of an operator")
 
 
-def _look_into(python_env: str) -> tuple[str, str]:
+def _look_into(named: str, no_tensorflow: bool = False) -> tuple[str, str]:
     try:
-        interpreter = open_interpreter("doctor", find_python("doctor", python_env))
+        wanted: str | Wanted = named
+        if named.endswith(".py"):
+            content = pathlib.Path(named).read_bytes()
+            wanted = wanted_in(content) or os.environ.get("TF231_PYTHON_ENV_PATH") or sys.executable
+        python = find_python("doctor", wanted, no_tensorflow=no_tensorflow)
+        interpreter = open_interpreter("doctor", python)
         try:
-            return OK, f"{versions_of(interpreter.path)}, {shown(python_env)}"
+            return OK, f"{versions_of(interpreter.path, no_tensorflow)}, {python if isinstance(python, str) else shown(named)}"
         finally:
             interpreter.release()
-    except BridgeError as error:
+    except (BridgeError, OSError) as error:
         return WRONG, str(error)
 
 

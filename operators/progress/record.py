@@ -11,20 +11,20 @@ import re
 import tempfile
 import time
 from collections.abc import Iterable
-from typing import IO
+from typing import IO, TypeVar
+
+from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 
 from akdl.masking import masked, shown
 from akdl.storage.files import FileError, is_remote, local_path, opened_with_fsspec
-from bridge.member.status import MemberStatus, checked
+from akdl.wire.status_pb2 import MemberStatus, RecordLine
 
 logger = logging.getLogger(__name__)
 
 VERSION = 1
 _OFTEN = 300  # so many samples come every second; then the pause between them grows with the age of the run
-_RUN: dict[str, object] = {"name": "", "started": "", "size": 0}  # the entries of lines, by their kind
-_SAMPLE: dict[str, object] = {"t": 0.0}
-_END: dict[str, object] = {"t": 0.0, "failed": False, "phase_s": {}}
-_NOT_KEPT = ("group", "lines", "lines_before")
+_Line = TypeVar("_Line", RecordLine, MemberStatus)
+_NOT_KEPT = ("group", "lines", "lines_before", "operator", "waiting", "idle_s", "spinning", "stack")
 
 
 def run_name(operator: str, number: str) -> str:
@@ -55,7 +55,7 @@ class Recorder:
             return
         self._due = age_s + max(1.0, age_s / _OFTEN)
         for member in members:
-            fields = dataclasses.asdict(member)
+            fields = MessageToDict(member, preserving_proto_field_name=True)
             kept = {name: value for name, value in fields.items() if name not in _NOT_KEPT}
             self._write({"kind": "sample", "t": round(age_s, 2), **kept})
         if self._file is not None:
@@ -123,21 +123,24 @@ def read_record(text: str) -> Record:
             break
     if not lines or not isinstance(lines[0], dict) or lines[0].get("kind") != "run":
         raise ValueError("not a record of a run: expected a first line with kind 'run'")
-    run, end = checked("line 1", lines[0], _RUN, _RUN), {}
+    run, end = _parsed(1, lines[0], RecordLine()), RecordLine()
     samples: dict[str, list[tuple[float, MemberStatus]]] = {}
     for number, line in enumerate(lines[1:], 2):
-        where = f"line {number}"
-        if isinstance(line, dict) and line.get("kind") == "sample":
-            status = MemberStatus.of(where, {"group": "", **line})
-            samples.setdefault(status.label, []).append((checked(where, line, _SAMPLE, _SAMPLE)["t"], status))
+        entries = _parsed(number, line, RecordLine())
+        if entries.kind == "sample":
+            status = _parsed(number, line, MemberStatus())
+            samples.setdefault(status.label, []).append((entries.t, status))
         else:
-            end = checked(where, line, _END, _END)
+            end = entries
     # A job that was waited for late has members that are older than its record.
-    times = [max(found[-1][0], found[-1][1].age_s) for found in samples.values()]
-    return Record(
-        **run,
-        samples=samples,
-        phase_s=end.get("phase_s", {}),
-        total_s=max([end.get("t", 0.0), *times]),
-        failed=end.get("failed"),
-    )
+    total_s = max([end.t, *(max(found[-1][0], found[-1][1].age_s) for found in samples.values())])
+    return Record(run.name, run.started, run.size, samples, dict(end.phase_s), total_s, end.failed if end.kind else None)
+
+
+def _parsed(number: int, line: object, message: _Line) -> _Line:
+    try:
+        if not isinstance(line, dict):
+            raise ParseError(f"expected an object, got {line!r:.60}")
+        return ParseDict(line, message, ignore_unknown_fields=True)  # a newer release may write more entries
+    except ParseError as error:
+        raise ValueError(f"line {number}: {error}") from None

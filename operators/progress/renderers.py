@@ -27,7 +27,8 @@ class Renderer(Protocol):
 def renderer() -> Renderer | None:
     if os.environ.get(SWITCH, "1").lower() in ("0", "false", "off", "no"):
         return None
-    if _is_notebook():
+    ipython = sys.modules.get("IPython")
+    if ipython is not None and type(ipython.get_ipython()).__name__ == "ZMQInteractiveShell":
         return NotebookRenderer()
     if sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
         return TerminalRenderer()
@@ -112,11 +113,6 @@ class LogRenderer:
     def end(self, lines: Sequence[Line]) -> None:
         for line in lines:
             print_line(self._stream, str(line))
-
-
-def _is_notebook() -> bool:
-    ipython = sys.modules.get("IPython")
-    return ipython is not None and type(ipython.get_ipython()).__name__ == "ZMQInteractiveShell"
 
 
 def _plain(text: str) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import html
+import math
 import os
 import sys
 import tempfile
@@ -12,7 +13,8 @@ from collections.abc import Callable, Sequence
 from akdl.masking import login_of, masked, shown
 from akdl.storage.files import FileError, fetch, is_remote, local_path, name_of
 from akdl.storage.limits import RECORD
-from bridge.member.status import ENDED, EXPORTING, FEEDING, JOINING, STARTING, TRAINING, MemberStatus
+from akdl.wire.status_pb2 import MemberStatus
+from bridge.member.status import ENDED, EXPORTING, FEEDING, JOINING, PHASES, STARTING, TRAINING
 from operators.progress.advice import advise
 from operators.progress.record import Record, read_record
 from operators.progress.state import TOTAL_STEPS
@@ -47,8 +49,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "it from its own variables or files"
         )
     try:
-        text = _read(given.record)
-        page = page_of(read_record(text))
+        with tempfile.TemporaryDirectory(prefix="akdl_report_") as folder:
+            local = fetch(given.record, folder) if is_remote(given.record) else local_path(given.record)
+            with open(local, "rb") as record:
+                page = page_of(read_record(RECORD.read(record).decode("utf-8")))
     except (OSError, FileError, ValueError) as error:
         sys.stderr.write(f"cannot read the record {shown(given.record)}: {masked(str(error), given.record)}\n")
         return 1
@@ -95,8 +99,8 @@ def _charts(record: Record) -> list[tuple[str, list[_Curve]]]:
     for name in sorted(names - {TOTAL_STEPS}):
         curves = []
         for label, samples in record.samples.items():
-            values = [(seconds, status.metrics.get(name)) for seconds, status in samples]
-            curves.append((label, [(seconds, value) for seconds, value in values if value is not None]))
+            values = [(seconds, status.metrics[name]) for seconds, status in samples if name in status.metrics]
+            curves.append((label, [(seconds, value) for seconds, value in values if math.isfinite(value)]))
         charts.append((name, curves))
     memory = [
         (label, [(seconds, status.memory_bytes / (1 << 20)) for seconds, status in samples if status.memory_bytes])
@@ -128,7 +132,9 @@ def _timeline(record: Record) -> str:
         shapes.append(f'<text x="0" y="{top + 15}">{html.escape(label)}</text>')
         # The clock of a member begins with the member, that of the record with the job.
         place = max(samples[0][0] - samples[0][1].age_s, 0.0)
-        for phase, seconds in samples[-1][1].phase_s.items():
+        phase_s = samples[-1][1].phase_s
+        for phase in (each for each in PHASES if each in phase_s):
+            seconds = phase_s[phase]
             width = max(seconds * scale, 0.5)
             title = f"<title>{html.escape(f'{phase}: {seconds:.1f} s')}</title>"
             color = _COLORS.get(phase, "#999")
@@ -178,12 +184,6 @@ def _axis(total_s: float, top: int) -> str:
 
 def _svg(height: int, shapes: Sequence[str]) -> str:
     return f'<svg viewBox="0,0,{_WIDTH},{height}" xmlns="http://www.w3.org/2000/svg" role="img">{"".join(shapes)}</svg>'
-
-
-def _read(address: str) -> str:
-    with tempfile.TemporaryDirectory(prefix="akdl_report_") as folder:
-        with open(fetch(address, folder) if is_remote(address) else local_path(address), "rb") as file:
-            return RECORD.read(file).decode("utf-8")
 
 
 if __name__ == "__main__":

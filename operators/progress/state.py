@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from bridge.member.status import ENDED, EXPORTING, FEEDING, JOINING, PHASES, STARTING, TRAINING, MemberStatus
+from akdl.wire.status_pb2 import MemberStatus
+from bridge.member.status import ENDED, EXPORTING, FEEDING, JOINING, PHASES, STARTING, TRAINING
 
 WAITING = "waiting"  # before any member has started
 TOTAL_STEPS = "total_steps"  # a metric of this name is the number of steps that the training will have made
@@ -63,7 +65,8 @@ class OperatorState:
         statuses = list(statuses)
         first = min((each for each in statuses if each.is_worker), key=lambda each: PHASES.index(each.phase), default=None)
         if not self._members and first is not None and first.age_s > now - self._began + _LATE_S:  # it has run before
-            self._began, self.phase_s = now - first.age_s, dict(first.phase_s)
+            self._began = now - first.age_s
+            self.phase_s = {phase: first.phase_s[phase] for phase in PHASES if phase in first.phase_s}
         elif self._phase != ENDED:  # what passed since the last look belongs to the phase that was found then
             self.phase_s[self._phase] = self.phase_s.get(self._phase, 0.0) + passed
         for status in statuses:
@@ -157,7 +160,7 @@ class OperatorState:
         metrics = dict(ahead.metrics)
         total = metrics.pop(TOTAL_STEPS, None)
         parts = [f"step {step:,}" + (f" of {total:,.0f}" if total else "")] if step else []
-        shown = [(name, value) for name, value in metrics.items() if value is not None][:_MOST_METRICS]
+        shown = [(name, value) for name, value in sorted(metrics.items()) if math.isfinite(value)][:_MOST_METRICS]
         return parts + [f"{name} {value:.4g}" for name, value in shown]
 
     def _left(self, rows_in: int, rows_read: int) -> tuple[float | None, float | None]:

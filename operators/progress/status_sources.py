@@ -7,7 +7,10 @@ import os
 import time
 import urllib.parse
 
-from bridge.member.status import ENDED, LAST_SUFFIX, SUFFIX, MemberStatus
+from google.protobuf.message import DecodeError
+
+from akdl.wire.status_pb2 import MemberStatus
+from bridge.member.status import ENDED, LAST_SUFFIX, SUFFIX
 from operators.flink.rest import Rest
 
 logger = logging.getLogger(__name__)
@@ -17,9 +20,9 @@ _SEARCH_LATER_S = 15.0  # and when all are there: a restart makes other ones
 
 
 class RestSource:
-    """Members of `groups`, with the number of members of each; no call of `read` follows one with `is_last`."""
+    """Members of `groups`, with the number of members of each, or all; no call of `read` follows one with `is_last`."""
 
-    def __init__(self, rest: Rest, groups: dict[str, int]) -> None:
+    def __init__(self, rest: Rest, groups: dict[str, int] | None = None) -> None:
         self._rest = rest
         self._groups = groups
         self._files: dict[str, str] = {}  # name of each file, without its suffix, and its path of REST
@@ -30,14 +33,14 @@ class RestSource:
         now = time.monotonic()
         if is_last or now >= self._search_due:
             self._search()
-            is_complete = len(self._files) >= sum(self._groups.values())
+            is_complete = self._groups is not None and len(self._files) >= sum(self._groups.values())
             self._search_due = now + (_SEARCH_LATER_S if is_complete else _SEARCH_S)
         for name, path in self._files.items():
             known = self._read.get(name)
             if known is None or known.phase != ENDED:
                 try:
-                    self._read[name] = MemberStatus.from_json(self._rest.text(path))
-                except (OSError, ValueError) as error:  # its TaskManager may have gone, or the member has ended just now
+                    self._read[name] = MemberStatus.FromString(self._rest.content(path))
+                except (OSError, DecodeError) as error:  # its TaskManager may have gone, or the member has ended just now
                     logger.debug("cannot read %s: %s", path, error)
                     self._search_due = min(self._search_due, now + _SEARCH_S)
         return list(self._read.values())
@@ -47,7 +50,8 @@ class RestSource:
             folder = f"/taskmanagers/{manager['id']}/logs"
             for file in self._rest.get(folder)["logs"]:
                 name, suffix = os.path.splitext(file["name"])
-                if suffix not in (SUFFIX, LAST_SUFFIX) or not any(name.startswith(f"akdl-{group}-") for group in self._groups):
+                groups = [""] if self._groups is None else [f"{group}-" for group in self._groups]
+                if suffix not in (SUFFIX, LAST_SUFFIX) or not any(name.startswith(f"akdl-{group}") for group in groups):
                     continue
                 if suffix == LAST_SUFFIX or not self._files.get(name, "").endswith(LAST_SUFFIX):
                     self._files[name] = f"{folder}/{urllib.parse.quote(file['name'])}"

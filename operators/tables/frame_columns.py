@@ -51,18 +51,15 @@ def warn_of_losses(where: str, frame: pd.DataFrame) -> None:
         )  # fmt: skip
     if frame.attrs:
         logger.warning("%s: the attrs of the DataFrame (%s) are not part of the table", where, ", ".join(map(str, frame.attrs)))
-    categories = [str(name) for name, cells in frame.items() if _loses_categories(cells)]
+    of_categories = [(name, cells) for name, cells in frame.items() if isinstance(cells.dtype, pd.CategoricalDtype)]
+    categories = [
+        str(name) for name, cells in of_categories if cells.cat.ordered or cells.nunique() < len(cells.cat.categories)
+    ]
     if categories:
         logger.warning(
             "%s: the order and the unused labels of categories (%s) are not part of the table: cells become their labels",
             where, ", ".join(categories),
         )  # fmt: skip
-
-
-def _loses_categories(cells: Any) -> bool:
-    if not isinstance(cells.dtype, pd.CategoricalDtype):
-        return False
-    return bool(cells.cat.ordered) or cells.nunique() < len(cells.cat.categories)
 
 
 def check_names(where: str, wanted: list[str], given: list[str]) -> None:

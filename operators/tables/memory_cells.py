@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import types
 
-from akdl.serving.number_cells import shown
+from akdl.near_names import short
 from akdl.wire import INT32, INT64
 from akdl.wire.cells import packed_bits
 from akdl.wire.column_type import FLOATS, INTEGERS, POINTS_IN_TIME, ColumnType, Kind
@@ -32,17 +32,9 @@ Cells = Any
 _Parts = tuple[NDArray[np.bool_], NDArray[np.int64], Cells]
 """Validity and lengths of the lists of a column, and the elements of all."""
 
-_Points = tuple[NDArray[np.int64], NDArray[np.bool_]]
-"""Numbers of a column, and which rows have one."""
-
 ROWS_AT_ONCE = 1 << 16
 _MOST_BYTES = (1 << 31) - 1  # of an Arrow array of strings or bytes
-_DAY_US = 86_400_000_000
-_EPOCH = datetime.datetime(1970, 1, 1)
-_EPOCH_DAY = _EPOCH.date().toordinal()
-_EPOCH_UTC = _EPOCH.replace(tzinfo=datetime.timezone.utc)
-_MICROSECOND = datetime.timedelta(microseconds=1)
-_REFUSALS = (pa.ArrowException, TypeError, ValueError, OverflowError)
+_REFUSALS = (pa.ArrowException, TypeError, ValueError, OverflowError, UnfitError)
 
 
 class _TooLargeError(Exception):
@@ -141,7 +133,7 @@ def _parts_of_objects(cells: Sequence[object]) -> _Parts:
         if cell is None:
             continue
         if not isinstance(cell, (list, tuple, np.ndarray)):
-            raise UnfitError(row, "a list or an array", shown(cell))
+            raise UnfitError(row, "a list or an array", short(cell))
         part = cell.ravel() if isinstance(cell, np.ndarray) else cell  # elements of a tensor, as in Alink's records
         lengths[row] = len(part)
         parts.append(part)
@@ -157,20 +149,10 @@ def _joined(parts: list[Any]) -> Cells:
 
 
 def _plain(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
-    if not len(cells):
-        return pa.array([], arrow_type)
-    kind = column_type.kind
-    convert = _points if kind in POINTS_IN_TIME else _CONVERT.get(kind, _values)
+    if not len(cells) or (isinstance(cells, pa.Array) and cells.null_count == len(cells)):
+        return pa.nulls(len(cells), arrow_type)
     try:
-        if isinstance(cells, np.ndarray):
-            cells = cells.tolist() if cells.dtype == object else pa.array(cells)
-        if isinstance(cells, pa.Array):
-            if cells.null_count == len(cells):
-                return pa.nulls(len(cells), arrow_type)
-            cells = accepted(kind, cells)
-            if (types.is_large_string(cells.type) or types.is_large_binary(cells.type)) and cells.nbytes > _MOST_BYTES:
-                raise _TooLargeError
-        array = convert(column_type, arrow_type, cells)
+        array = _CONVERT[column_type.kind](column_type, arrow_type, _as_list_or_array(column_type.kind, cells))
     except _REFUSALS as error:
         if len(cells) == 1:
             raise UnfitError(0, _expected(column_type), _shown(cells[0])) from error
@@ -186,71 +168,70 @@ def _plain(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa
     return array
 
 
+def _as_list_or_array(kind: Kind, cells: Cells) -> list[Any] | pa.Array:
+    if isinstance(cells, np.ndarray):
+        cells = cells.tolist() if cells.dtype == object else pa.array(cells)
+    if not isinstance(cells, pa.Array):
+        return cells
+    cells = accepted(kind, cells)
+    if (types.is_large_string(cells.type) or types.is_large_binary(cells.type)) and cells.nbytes > _MOST_BYTES:
+        raise _TooLargeError
+    return cells
+
+
 def _array(cells: Cells, arrow_type: pa.DataType) -> pa.Array:
     return cells.cast(arrow_type) if isinstance(cells, pa.Array) else pa.array(cells, arrow_type)
 
 
 def _shown(cell: object) -> str:
     if not isinstance(cell, pa.Scalar):
-        return shown(cell)
+        return short(cell)
     try:
-        return shown(cell.as_py())
+        return short(cell.as_py())
     except (ValueError, OverflowError):  # a time that Python does not have
         return f"{cell.cast(pa.int64()).as_py()} as {cell.type}"
 
 
-def _values(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
-    return _array(cells, arrow_type)
+# Conversions raise any of `_REFUSALS` where a cell does not fit; `_plain` then finds its row.
 
 
 def _integers(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
     if isinstance(cells, list) and any(issubclass(type_, (float, np.floating)) for type_ in set(map(type, cells))):
-        # Arrow truncates 1.5 in a list, though not in an array.
-        return pa.array([_whole(cell) if isinstance(cell, (float, np.floating)) else cell for cell in cells], arrow_type)
+        cells = pa.array(cells, pa.float64())  # Arrow truncates 1.5 in a list, though not in an array
     return _array(cells, arrow_type)
 
 
-def _whole(number: Any) -> int:
-    if number != np.trunc(number):
-        raise ValueError(number)
-    return int(number)
-
-
 def _floats(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
-    if isinstance(cells, pa.Array) and cells.type == arrow_type:
-        return cells
     wide = _array(cells, pa.float64())
     narrow = wide.cast(arrow_type, safe=False)
-    beyond = pc.and_(pc.is_finite(wide), pc.invert(pc.is_finite(narrow)))
-    return _refused_where(column_type, beyond, cells, narrow)
+    if narrow.type != wide.type:
+        _refuse(pc.and_(pc.is_finite(wide), pc.invert(pc.is_finite(narrow))))
+    return narrow
 
 
 def _booleans(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
     if isinstance(cells, pa.Array) and not types.is_boolean(cells.type):
         is_one = pc.equal(cells, 1)
-        other = pc.invert(pc.or_(is_one, pc.equal(cells, 0)))
-        return _refused_where(column_type, other, cells, is_one)
+        _refuse(pc.invert(pc.or_(is_one, pc.equal(cells, 0))))
+        return is_one
     return _array(cells, arrow_type)
 
 
 def _strings(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
     text = _array(cells, arrow_type)
-    if column_type.arguments and not isinstance(text, pa.ChunkedArray):
-        (length,) = column_type.arguments
-        text = _refused_where(column_type, pc.greater(pc.utf8_length(text), length), cells, text)
-        if column_type.name == "CHAR":
-            text = pc.utf8_rpad(text, length)  # like Flink's CAST
-    return text
+    if column_type.arguments:
+        _refuse(pc.greater(pc.utf8_length(text), column_type.arguments[0]))
+    return pc.utf8_rpad(text, column_type.arguments[0]) if column_type.name == "CHAR" else text  # like Flink's CAST
 
 
 def _binaries(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
     data = _array(cells, pa.binary())
-    if column_type.arguments and not isinstance(data, pa.ChunkedArray):
-        (length,) = column_type.arguments
-        data = _refused_where(column_type, pc.greater(pc.binary_length(data), length), cells, data)
-        if column_type.name == "BINARY":  # zeros, like Flink's CAST
-            data = pa.array([None if cell is None else cell.ljust(length, b"\0") for cell in data.to_pylist()], arrow_type)
-    return data
+    if column_type.arguments:
+        _refuse(pc.greater(pc.binary_length(data), column_type.arguments[0]))
+    if column_type.name != "BINARY":
+        return data
+    padded = [cell and cell.ljust(arrow_type.byte_width, b"\0") for cell in data.to_pylist()]  # zeros, like Flink's CAST
+    return pa.array(padded, arrow_type)
 
 
 def _decimals(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
@@ -259,95 +240,64 @@ def _decimals(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) ->
     return pa.array([int(cell) if isinstance(cell, np.integer) else cell for cell in cells], arrow_type)
 
 
+def _points(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
+    kind = column_type.kind
+    if not isinstance(cells, pa.Array):
+        cells = _points_of_objects(kind, cells)
+    if kind is Kind.DATE:
+        exact = cells.cast(pa.date32())
+        if types.is_timestamp(cells.type):
+            _refuse(pc.not_equal(exact.cast(cells.type), cells))  # a time of day
+    else:
+        exact = cells.cast(pa.time32("ms") if kind is Kind.TIME else pa.timestamp("us", cells.type.tz))
+    numbers = exact.cast(pa.int32() if kind in (Kind.DATE, Kind.TIME) else pa.int64())
+    bits = packed_bits(np.asarray(cells.is_valid())) if cells.null_count else b""
+    value_type = INT32 if numbers.type == pa.int32() else INT64
+    data = numbers.fill_null(0).to_numpy().tobytes()
+    return points_in_time(Values(value_type, len(numbers), data, None, bits), column_type, arrow_type)
+
+
+def _points_of_objects(kind: Kind, cells: list[Any]) -> pa.Array:
+    """Dates, times or timestamps; Arrow alone would take numbers, and cut off nanoseconds and time zones."""
+    found = set(map(type, cells)) - {type(None)}
+    if found == {datetime.date} and kind is Kind.DATE:
+        return pa.array(cells, pa.date32())
+    if found - {_CLASSES[kind]}:
+        cells = [None if cell is None else _point(kind, cell) for cell in cells]
+    if kind is not Kind.TIMESTAMP_LTZ and any(cell.tzinfo for cell in cells if cell is not None):
+        raise TypeError("it has a time zone")
+    zone = "UTC" if kind is Kind.TIMESTAMP_LTZ else None
+    return pa.array(cells, pa.time64("us") if kind is Kind.TIME else pa.timestamp("us", zone))
+
+
+def _point(kind: Kind, cell: Any) -> Any:
+    if isinstance(cell, np.datetime64):
+        cell = pd.Timestamp(cell)
+    if not isinstance(cell, _CLASSES[kind]) or getattr(cell, "nanosecond", False):
+        raise TypeError(type(cell))
+    return datetime.datetime.combine(cell, datetime.time()) if type(cell) is datetime.date else cell
+
+
+_CLASSES: dict[Kind, type] = {
+    Kind.DATE: datetime.date,
+    Kind.TIME: datetime.time,
+    Kind.TIMESTAMP: datetime.datetime,
+    Kind.TIMESTAMP_LTZ: datetime.datetime,
+}
 _CONVERT: dict[Kind, Callable[[ColumnType, pa.DataType, Cells], pa.Array]] = {
     Kind.BOOLEAN: _booleans,
     **dict.fromkeys(INTEGERS, _integers),
-    Kind.FLOAT: _floats,
+    **dict.fromkeys(FLOATS, _floats),
     Kind.STRING: _strings,
     Kind.BYTES: _binaries,
     Kind.DECIMAL: _decimals,
+    **dict.fromkeys(POINTS_IN_TIME, _points),
 }
 
 
-def _points(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
-    kind = column_type.kind
-    numbers, valid = _points_of_array(kind, cells) if isinstance(cells, pa.Array) else _points_of_objects(kind, cells)
-    bits = b"" if valid.all() else packed_bits(valid)
-    if kind is Kind.DATE:
-        return points_in_time(Values(INT32, len(numbers), numbers.astype("<i4").tobytes(), None, bits), column_type, arrow_type)
-    step = 10 ** (6 - precision_of(column_type))
-    _refused_where(column_type, pa.array((numbers % step != 0) & valid), cells, None)
-    if kind is Kind.TIME:
-        numbers = numbers // 1000
-    try:
-        return points_in_time(Values(INT64, len(numbers), numbers.astype("<i8").tobytes(), None, bits), column_type, arrow_type)
-    except UnfitError as bad:
-        raise UnfitError(bad.position, _expected(column_type), _shown(cells[bad.position])) from None
-
-
-def _points_of_array(kind: Kind, cells: pa.Array) -> _Points:
-    if types.is_date(cells.type):
-        exact = cells.cast(pa.date32()).cast(pa.int32())
-    else:
-        exact = cells.cast(pa.time64("us") if kind is Kind.TIME else pa.timestamp("us", cells.type.tz)).cast(pa.int64())
-    numbers = exact.fill_null(0).to_numpy()
-    if kind is Kind.DATE and not types.is_date(cells.type):
-        if (numbers % _DAY_US).any():
-            raise ValueError("it has a time of day")
-        numbers = numbers // _DAY_US
-    return numbers, np.asarray(cells.is_valid())
-
-
-def _points_of_objects(kind: Kind, cells: Sequence[Any]) -> _Points:
-    read = {Kind.DATE: _days, Kind.TIME: _clock, Kind.TIMESTAMP: _local, Kind.TIMESTAMP_LTZ: _instant}[kind]
-    numbers = np.array([0 if cell is None else read(cell) for cell in cells], np.int64)
-    return numbers, np.array([cell is not None for cell in cells], bool)
-
-
-def _days(cell: Any) -> int:
-    if isinstance(cell, datetime.date) and not isinstance(cell, datetime.datetime):
-        return cell.toordinal() - _EPOCH_DAY
-    days, rest = divmod(_local(cell), _DAY_US)
-    if rest:
-        raise ValueError("it has a time of day")
-    return days
-
-
-def _clock(cell: Any) -> int:
-    if not isinstance(cell, datetime.time) or cell.tzinfo is not None:
-        raise TypeError(type(cell))
-    return ((cell.hour * 60 + cell.minute) * 60 + cell.second) * 1_000_000 + cell.microsecond
-
-
-def _local(cell: Any) -> int:
-    cell = _datetime(cell)
-    if cell.tzinfo is not None:
-        raise TypeError("it has a time zone")
-    return (cell - _EPOCH) // _MICROSECOND  # type: ignore[no-any-return]
-
-
-def _instant(cell: Any) -> int:
-    cell = _datetime(cell)
-    return (cell - (_EPOCH if cell.tzinfo is None else _EPOCH_UTC)) // _MICROSECOND  # type: ignore[no-any-return]
-
-
-def _datetime(cell: Any) -> Any:
-    if isinstance(cell, np.datetime64):
-        cell = pd.Timestamp(cell)
-    if isinstance(cell, pd.Timestamp):
-        if cell.nanosecond:
-            raise ValueError("it has nanoseconds")
-        return cell.to_pydatetime()
-    if not isinstance(cell, datetime.datetime):
-        raise TypeError(type(cell))
-    return cell
-
-
-def _refused_where(column_type: ColumnType, bad: pa.Array, cells: Cells, array: Any) -> Any:
+def _refuse(bad: pa.Array) -> None:
     if pc.any(bad).as_py():
-        position = bad.to_pylist().index(True)
-        raise UnfitError(position, _expected(column_type), _shown(cells[position]))
-    return array
+        raise ValueError
 
 
 def _expected(column_type: ColumnType) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -102,7 +103,9 @@ def test_akdl_loads_the_standard_library_only() -> None:
 
 @pytest.mark.tf
 def test_importing_what_trains_leaves_eager_execution_on() -> None:
-    modules = "akdl.engine.train, akdl.engine.early_stopping, akdl.models.tf.dnn.dnn_batch, akdl.models.tf.dnn.dnn_train, akdl.keras.keras_training, akdl.estimator.estimator_training, akdl.estimator.common_estimator, akdl.estimator.exporters"
+    modules = "akdl.engine.train, akdl.models.tf.dnn.dnn_batch, akdl.models.tf.dnn.dnn_train, akdl.keras.keras_training"
+    if importlib.util.find_spec("tensorflow_estimator"):
+        modules += ", akdl.engine.early_stopping, akdl.estimator.estimator_training, akdl.estimator.common_estimator, akdl.estimator.exporters"
     code = (
         f"import {modules}\nimport tensorflow as tf\nprint(tf.executing_eagerly(), tf.compat.v1.resource_variables_enabled())"
     )

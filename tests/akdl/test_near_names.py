@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from akdl.near_names import did_you_mean, listed, near
+from akdl.near_names import did_you_mean, listed, near, short
 
 KNOWN = ["numWorkers", "batch_size", "kafka", "upsert-kafka"]
 
@@ -32,3 +32,7 @@ def test_several_names_and_the_words_of_messages() -> None:
 
 def test_lists_of_names() -> None:
     assert listed(["a", "b c"]) == "'a', 'b c'" and listed([]) == "none"
+
+
+def test_values_are_cut() -> None:
+    assert (short("ab"), short([1] * 9, most=10)) == ("'ab'", "[1, 1, ...")

@@ -86,3 +86,8 @@ def test_only_the_jobs_that_the_chosen_lines_need_run(jobs: Any) -> None:
     assert [each.name for each in figures] == ["second"] and not left.sizes
     with pytest.raises(SystemExit, match="no line has 'third' in its name; the lines are first, second"):
         jobs.compare(made, lines, given("third"))
+
+
+def test_processor_time_below_a_tick_of_the_clock_counts_as_one(jobs: Any) -> None:
+    net = jobs.Net(1000, [1.0, 1.0, 1.0], [{"driver": 0.0}, {"driver": -0.02}, {"driver": 2.0}], True)
+    assert net.processors_per_million == [10.0, 10.0, 2000.0]

@@ -9,9 +9,23 @@ import pytest
 
 import operators
 from bridge import exceptions
-from bridge.exceptions import BridgeError
+from bridge.exceptions import BridgeError, ConfigurationError, refused_at
 
-KINDS = [kind for _, kind in inspect.getmembers(exceptions, inspect.isclass) if kind is not BridgeError]
+KINDS = [
+    kind
+    for _, kind in inspect.getmembers(exceptions, inspect.isclass)
+    if kind.__module__ == exceptions.__name__ and kind is not BridgeError
+]
+
+
+def test_named_errors_get_their_place_in_front_and_others_pass() -> None:
+    with (
+        pytest.raises(ConfigurationError, match="^op: filePath: no such file$"),
+        refused_at("op: filePath", OSError, ValueError),
+    ):
+        raise OSError("no such file")
+    with pytest.raises(KeyError), refused_at("op: filePath", OSError):
+        raise KeyError("other")
 
 
 @pytest.mark.parametrize("kind", KINDS)

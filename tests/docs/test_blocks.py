@@ -16,7 +16,8 @@ import pytest
 import yaml
 
 from tests.support.environment import ENVIRONMENT
-from tests.support.page_blocks import KAFKA, POSTGRESQL, ROOT, Block, blocks, pages
+from tests.support.page_blocks import KAFKA, POSTGRESQL, REST_PORT, ROOT, S3, Block, blocks, pages
+from tests.support.ports import free_ports
 from tests.support.warm_python import warm_variables
 
 BLOCKS = [block for page in pages() for block in blocks(page)]
@@ -25,7 +26,7 @@ EXEMPT = 12
 WIDTH = 88
 # Programs of the system, of Flink, of packages that the page tells to install, and of containers.
 PROGRAMS = {
-    "cd", "cp", "export", "tar", "mkdir", "wget", "make", "pip", "python", "python3.11", "conda", "conda-pack", "uv", "docker",
+    "cd", "cp", "export", "tar", "mkdir", "wget", "make", "pip", "python", "python3", "python3.11", "conda", "conda-pack", "uv", "docker",
     "kubectl", "git", "ls", "echo", "psql",
 }  # fmt: skip
 PAGES = sorted({block.page for block in BLOCKS if block.language in ("python", "sql") and not block.page.startswith("docs/zh")})
@@ -123,11 +124,11 @@ def test_translated_pages_show_the_same_code() -> None:
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str, dict[str, str]], list[str]]]:
     """Run a page in a process that runs them all, and so starts Java once; return what is wrong."""
     folder = tmp_path_factory.mktemp("pages")
-    errors = folder / "stderr"
+    errors, login = folder / "stderr", {"AWS_ACCESS_KEY_ID": "shop", "AWS_SECRET_ACCESS_KEY": "open-sesame"}
     with errors.open("wb") as stderr, subprocess.Popen(
         [sys.executable, "-m", "tests.support.page_blocks", str(folder)],
         cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True,
-        env={**ENVIRONMENT, **warm_variables(), "PYTHONPATH": os.pathsep.join([str(ROOT), ENVIRONMENT.get("PYTHONPATH", "")])},
+        env={**ENVIRONMENT, **warm_variables(), **login, "PATH": os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]]), "PYTHONPATH": os.pathsep.join([str(ROOT), ENVIRONMENT.get("PYTHONPATH", "")])},
     ) as process:  # fmt: skip
 
         def run(page: str, servers: dict[str, str]) -> list[str]:
@@ -153,9 +154,14 @@ def test_blocks_run(page: str, runs: Callable[[str, dict[str, str]], list[str]],
     text, servers = (ROOT / page).read_text(encoding="utf-8"), {}
     if KAFKA in text:
         servers[KAFKA] = request.getfixturevalue("kafka").address
+    if S3 in text:
+        servers[S3] = request.getfixturevalue("s3").address
     if POSTGRESQL in text:
         database = request.getfixturevalue("postgresql")
         servers[POSTGRESQL] = database.address
         database.run("".join(block.text for block in BLOCKS if block.page == page and block.file == "shop.sql"))
+    if REST_PORT in text:
+        (port,) = free_ports(1)
+        servers[REST_PORT] = str(port)
     problems = runs(page, servers)
     assert not problems, "\n".join(problems)

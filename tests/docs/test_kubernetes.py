@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pathlib
 import re
 import runpy
@@ -126,6 +127,18 @@ def test_kinds(objects: dict[tuple[str, str], Any]) -> None:
         ("Deployment", "flink-taskmanager"): "apps/v1",
         ("NetworkPolicy", "flink"): "networking.k8s.io/v1",
     }
+
+
+@pytest.mark.parametrize("release", ["1.29", "newest"])
+def test_objects_fit_the_schemas_of_kubernetes(objects: dict[tuple[str, str], Any], release: str) -> None:
+    validator = pytest.importorskip("kubernetes_validate")
+    release = validator.latest_version() if release == "newest" else release
+    for each in objects.values():
+        validator.validate(each, release, strict=True)
+    misspelled = copy.deepcopy(objects["Deployment", "flink-taskmanager"])
+    misspelled["spec"]["template"]["spec"]["containers"][0]["ressources"] = {}
+    with pytest.raises(validator.ValidationError, match="ressources"):
+        validator.validate(misspelled, release, strict=True)
 
 
 @pytest.mark.parametrize("role", ["jobmanager", "taskmanager"])

@@ -50,6 +50,7 @@ def test_numbers_of_a_model_that_has_learned(text: str) -> None:
 
 @pytest.mark.tf
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+@pytest.mark.filterwarnings("ignore:`shuffle=True` was passed:UserWarning")  # Keras 3.15, of its own default
 @pytest.mark.parametrize("page", ["docs/first_steps.md", "docs/zh/first_steps.md"])
 def test_the_accuracy_of_the_first_steps(page: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     source = next(

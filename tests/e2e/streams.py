@@ -40,16 +40,17 @@ def counting(table_env: Any, rows: int, per_second: int = 1_000_000_000) -> Stre
     return StreamOperator.fromTable(table_env.from_path(name))
 
 
-def stop_with_savepoint(client: Any, folder: pathlib.Path) -> str:
+def stop_with_savepoint(client: Any, folder: pathlib.Path | str) -> str:
     """Stop the job of a PyFlink client without draining it, and return the path of its savepoint.
 
     PyFlink fails the job if a timer of a Python function fires after its task closed its mailbox. The savepoint is complete then;
     sinks commit their last files when a job starts from it.
     """
     kind = get_gateway().jvm.org.apache.flink.core.execution.SavepointFormatType.CANONICAL
+    place = folder if isinstance(folder, str) else folder.as_uri()
     try:
         # PyFlink 2.3 itself calls a method that Flink no longer has.
-        return str(client._j_job_client.stopWithSavepoint(False, folder.as_uri(), kind).get())
+        return str(client._j_job_client.stopWithSavepoint(False, place, kind).get())
     except Py4JJavaError as error:
         found = re.search(r"StopWithSavepointStoppingException: .* created at: (\S+), but .* is consistent", str(error))
         if found is None:

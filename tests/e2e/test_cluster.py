@@ -29,6 +29,7 @@ from operators import (
     resetEnv,
     useRemoteEnv,
 )
+from operators.progress.live import stacks, top
 from operators.progress.record import read_record
 from tests.e2e.jobs import points, script_op, sequence, shares
 from tests.e2e.test_predict import SCRIPT, no_model_process_is_left
@@ -198,7 +199,7 @@ def command_lines() -> str:
     "security", "Secrets of a job on a cluster appear neither in REST, nor in logs of akdl, nor in command lines"
 )
 def test_secrets_are_neither_in_the_rest_endpoint_nor_in_logs_nor_in_command_lines(
-    cluster: FlinkCluster, tmp_path: pathlib.Path
+    cluster: FlinkCluster, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script, table = tmp_path / "main.py", tmp_path / f"password={SECRET}"
     script.write_text(WAITS.format(folder=tmp_path))
@@ -216,12 +217,17 @@ def test_secrets_are_neither_in_the_rest_endpoint_nor_in_logs_nor_in_command_lin
     newest = max(cluster.rest("/jobs/overview")["jobs"], key=lambda job: job["start-time"])
     commands = command_lines()
     said = answers(cluster, newest["jid"])
+    address = [f"{cluster.host}:{cluster.rest_port}"]
+    wait_until(lambda: stacks(address) == 0, "the script has told where it stands")
+    assert top(address) == 0
+    live = capsys.readouterr().out
+    assert re.search(r"TensorFlow2BatchOp, main.py, chief 0: .*[^$]*in main\n", live) and "rows/s" in live, live
     (tmp_path / "seen").touch()
     job.join()
     logs = "\n".join(path.read_text(errors="replace") for path in cluster.log_folder.iterdir() if path.is_file())
     logs = re.sub(".*FileSourceSplit.*", "", logs)  # Flink writes the addresses that it reads itself
     assert rows == [2] and "akdl.entry" in commands and "rows.csv" in said and "main.py" in logs
-    places = {"REST": said, "command lines": commands, "logs": logs}
+    places = {"REST": said, "akdl-top": live, "command lines": commands, "logs": logs}
     assert {place: leaks(text) for place, text in places.items() if leaks(text)} == {}
 
 

@@ -21,7 +21,7 @@ ENDS = {"scan.bounded.mode": "latest-offset"}
 
 @pytest.fixture(scope="module")
 def env(kafka: Broker) -> Iterator[MLEnv]:
-    yield useLocalEnv(2, config={"jars": ["kafka"], "taskmanager.memory.managed.size": "512m"})
+    yield useLocalEnv(2, config={"jars": ["kafka", "avro"], "taskmanager.memory.managed.size": "512m"})
     resetEnv()
 
 
@@ -44,8 +44,9 @@ def test_keys_and_headers_through_a_script(env: MLEnv, kafka: Broker) -> None:
         "id BIGINT, price FLOAT, k STRING, headers MAP<STRING, BYTES> METADATA, part INT METADATA FROM 'partition' VIRTUAL"
     )
     keyed = {"key.format": "raw", "key.fields": "k", "value.fields-include": "EXCEPT_KEY", **ENDS}
-    for name in ("clicks", "scores"):
-        kafka.table(table_env, name, columns, topic=f"keyed_{name}", **keyed)  # the docs have topics of these names
+    for name, form in {"clicks": "json", "scores": "avro"}.items():
+        topic = f"keyed_{name}"  # the docs have topics of these names
+        kafka.table(table_env, name, columns, topic=topic, **{**keyed, "value.format": form})
     header = "MAP['source', ENCODE(source, 'UTF-8')]"
     counting(table_env, ROWS)
     table_env.execute_sql(

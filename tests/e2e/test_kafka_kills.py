@@ -1,6 +1,7 @@
 """Kafka to Kafka while parts of the job and the broker are killed: a reader of committed messages counts the ids at both ends.
 
-`make test-kafka`, a minute for each kill; docs/reliability.md has the results.
+`make test-kafka`, a minute for each kill, and `make soak-kafka`, an hour with many messages and new models; docs/reliability.md
+has the results.
 """
 
 from __future__ import annotations
@@ -8,21 +9,17 @@ from __future__ import annotations
 import os
 import pathlib
 import random
-from collections import Counter
+import time
 from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
 
+import numpy as np
 import psutil
 import pytest
 
-from operators import (
-    MLEnv,
-    StreamOperator,
-    TensorFlow2StreamOp,
-    TFSavedModelPredictStreamOp,
-    resetEnv,
-    useLocalEnv,
-    useRemoteEnv,
-)
+from akdl.serving.model_stream import publish
+from operators import StreamOperator, TensorFlow2StreamOp, TFSavedModelPredictStreamOp, resetEnv, useLocalEnv, useRemoteEnv
 from tests.akdl.serving import models
 from tests.e2e.streams import counting
 from tests.e2e.test_event_time import same
@@ -32,104 +29,188 @@ from tests.support.kafka import Broker
 from tests.support.leftovers import wait_until
 
 KILLS = int(os.environ.get("AKDL_TEST_KILLS", "0"))
-pytestmark = [
-    pytest.mark.cluster,
-    pytest.mark.slow,
-    pytest.mark.own_processes,
-    pytest.mark.skipif(not KILLS, reason="takes a minute for each kill: make test-kafka"),
-]
-KINDS = ("process", "broker", "Python worker", "TaskManager")
-PER_SECOND = 300
-WORDS = {"process": "akdl.entry", "model": "akdl.serving.model_server", "Python worker": "pyflink.fn_execution"}
+SOAK_S = float(os.environ.get("AKDL_TEST_SOAK_S", "0"))
+KILL_MINUTES = int(os.environ.get("AKDL_TEST_KILL_MINUTES", "5"))
+KINDS = os.environ.get("AKDL_TEST_KINDS", "process,broker,Python worker,TaskManager,JobManager").split(",")
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.own_processes]
+COLUMNS = "id BIGINT, p BIGINT, t TIMESTAMP_LTZ(3)"
+SENT = "sent TIMESTAMP_LTZ(3) METADATA FROM 'timestamp' VIRTUAL"
+WORDS = {
+    "process": ("akdl.entry", "akdl.serving.model_server"), "Python worker": ("pyflink.fn_execution",),
+    "TaskManager": ("TaskManagerRunner",), "JobManager": ("StandaloneSessionClusterEntrypoint",),
+    "program's JVM": ("TokenGateway",), "broker": ("kafka.Kafka",),
+}  # fmt: skip
 
 
 @pytest.fixture
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkCluster]:
-    spare = sum(number % len(KINDS) == KINDS.index("TaskManager") for number in range(KILLS))
-    with flink_cluster(tmp_path_factory.mktemp("cluster"), task_managers=1 + spare, slots=2) as found:
+    """A cluster with a spare TaskManager, whose JobManagers have high availability."""
+    with flink_cluster(tmp_path_factory.mktemp("cluster"), 2, 2, high_availability=True) as found:
         yield found
 
 
-def kill(kind: str, cluster: FlinkCluster, broker: Broker, draw: random.Random) -> None:
-    if kind == "broker":
-        broker.kill()
-        broker.start()
-        return
-    managers = [psutil.Process(pid) for pid in cluster.task_manager_pids if psutil.pid_exists(pid)]
-    managers = [each for each in managers if each.status() != psutil.STATUS_ZOMBIE]
-    if kind == "TaskManager":
-        draw.choice([each for each in managers if each.children()]).kill()
-        return
-    words = (WORDS[kind], WORDS["model"]) if kind == "process" else (WORDS[kind],)
-    children = [child for manager in managers for child in manager.children(recursive=True)]
-    draw.choice([each for each in children if any(word in " ".join(each.cmdline()) for word in words)]).kill()
+def processes(kind: str) -> list[psutil.Process]:
+    found = []
+    for each in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            if each.status() != psutil.STATUS_ZOMBIE and any(word in " ".join(each.cmdline()) for word in WORDS[kind]):
+                found.append(each)
+    return found
 
 
-def ids(env: MLEnv, table: str) -> Counter[int]:
-    return Counter(env.stenv.sql_query(f"SELECT id FROM {table}").to_pandas()["id"].tolist())  # through Arrow, as it is fast
+def memory() -> dict[str, int]:
+    """Megabytes of the parts of a soak; those of this program and its JVM have no other jobs than the one that sends."""
+    found = {kind: sum(each.memory_info().rss for each in processes(kind)) >> 20 for kind in WORDS}
+    return {"program": psutil.Process().memory_info().rss >> 20, **found}
 
 
+def times(ms: Any) -> str:
+    return ", ".join(f"p{share * 100:.0f} {ms.quantile(share):.0f}" for share in (0.5, 0.99))
+
+
+class Flow:
+    """A stream of ids in Kafka, and a job that sends them through a predictor and a script to topics of their own."""
+
+    def __init__(self, kafka: Broker, cluster: FlinkCluster, folder: pathlib.Path, name: str, per_second: int) -> None:
+        self.kafka, self.cluster, self.draw = kafka, cluster, random.Random(7)
+        self.here = useLocalEnv(1, config={"jars": ["kafka"]})
+        self.topics = {each: f"{name}_{each}" for each in ("ids", "once", "least")}
+        self.models = folder / "models"
+        self.models.mkdir()
+        ends = {"scan.bounded.mode": "latest-offset", "properties.isolation.level": "read_committed"}
+        kafka.table(self.here.stenv, "fed", "id BIGINT", topic=self.topics["ids"])
+        for table, columns in {"ids": "id BIGINT", "once": COLUMNS, "least": COLUMNS}.items():
+            kafka.table(self.here.stenv, f"{table}_read", f"{columns}, {SENT}", topic=self.topics[table], **ends)
+        tens = counting(self.here.stenv, 3 * 10**6, per_second // 10)  # which Flink holds in memory, all of them
+        self.here.stenv.create_temporary_view("tens", tens.getOutputTable())
+        # An array that names no column of `tens` makes a join that keeps all of its rows.
+        ten = ", ".join(f"id * 10 + {n}" for n in range(10))
+        ids = f"SELECT n FROM tens CROSS JOIN UNNEST(ARRAY[{ten}]) AS ones (n)"
+        self.feed = self.here.stenv.execute_sql(f"INSERT INTO fed {ids}").get_job_client()
+
+        config = {**checkpoints(folder), "execution.checkpointing.interval": "1 s", "jars": ["kafka"]}
+        config["restart-strategy.fixed-delay.attempts"] = "100000"
+        there = useRemoteEnv(cluster.host, cluster.rest_port, 2, config=config).stenv
+        kafka.table(there, "ids", f"id BIGINT, {SENT}", topic=self.topics["ids"])
+        once = {
+            "sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": name,
+            "properties.transaction.timeout.ms": "600000",
+        }  # fmt: skip
+        kafka.table(there, "once", COLUMNS, topic=self.topics["once"], **once)
+        kafka.table(there, "least", COLUMNS, topic=self.topics["least"])
+        fed = "id, sent AS t, id AS k, ARRAY[CAST(1 AS FLOAT), CAST(0 AS FLOAT), CAST(0 AS FLOAT)] AS x"
+        predictor = TFSavedModelPredictStreamOp(
+            modelPath=models.scaled(1.0), outputSchemaStr="p FLOAT", selectedCols=["x", "k"], reservedCols=["id", "t"],
+            modelStreamFilePath=self.models.as_uri(), modelStreamScanInterval=1.0,
+        )  # fmt: skip
+        StreamOperator.fromTable(there.sql_query(f"SELECT {fed} FROM ids")).link(predictor)
+        script = TensorFlow2StreamOp(
+            mainScriptFile=same,
+            outputSchemaStr=COLUMNS,
+            numWorkers=1,
+            numPSs=0,
+            replay="uncommitted",
+            userParams={"commits": True},
+        )
+        StreamOperator.fromTable(there.sql_query("SELECT id, id * 2 AS p, sent AS t FROM ids")).link(script)
+        statements = there.create_statement_set()
+        for table, op in {"once": predictor, "least": script}.items():
+            there.create_temporary_view(f"to_{table}", op.getOutputTable())
+            statements.add_insert_sql(f"INSERT INTO {table} SELECT id, CAST(p AS BIGINT), t FROM to_{table}")
+        self.job = statements.execute().get_job_client()
+        self.checkpoint("at the start", 3)
+
+    def last_checkpoint(self) -> int:
+        """The number of the last checkpoint; 0 while the JobManager is away."""
+        with suppress(OSError):
+            found = self.cluster.rest(f"/jobs/{self.job.get_job_id()}/checkpoints")["latest"]["completed"]
+            return int(found["id"]) if found else 0
+        return 0
+
+    def checkpoint(self, when: str, more: int = 2) -> None:
+        """Wait for more checkpoints."""
+        start = self.last_checkpoint()
+        wait_until(lambda: self.last_checkpoint() >= start + more, f"checkpoints complete {when}", 240)
+
+    def kill(self, kind: str) -> None:
+        """Kill one part, start another one where nothing else does, and wait until the job works again."""
+        start = self.last_checkpoint()
+        if kind == "broker":
+            self.kafka.kill()
+            self.kafka.start()
+        else:
+            found = processes(kind)
+            self.draw.choice([each for each in found if kind != "TaskManager" or each.children()]).kill()
+            if kind in ("TaskManager", "JobManager"):
+                self.cluster.start(kind.lower())
+        wait_until(lambda: self.last_checkpoint() >= start + 3, f"checkpoints complete after the death of a {kind}", 240)
+
+    def read(self, table: str, columns: str = "id", where: str = "TRUE", since: float = 0) -> Any:
+        """Rows of the messages sent since a time."""
+        start = f"'scan.startup.mode' = 'timestamp', 'scan.startup.timestamp-millis' = '{since * 1000:.0f}'"
+        return self.here.stenv.sql_query(
+            f"SELECT {columns} FROM {table}_read /*+ OPTIONS({start}) */ WHERE {where}"
+        ).to_pandas()
+
+    def counts(self, table: str) -> Any:
+        """How many times each id is in a topic."""
+        return np.bincount(self.read(table)["id"], minlength=1)
+
+    def check(self) -> str:
+        """End the feed and the job; compare the topics, and return what was found."""
+        since = time.time() - 30
+        self.feed.cancel().result()
+        last = set(self.read("ids", since=since)["id"])
+
+        def all_there() -> bool:
+            return all(last <= set(self.read(each, since=since)["id"]) for each in ("once", "least"))
+
+        with suppress(AssertionError):
+            wait_until(all_there, "the last ids are in both topics", 240)
+        self.checkpoint("behind the last rows")
+        self.job.cancel().result()
+        counts = {each: self.counts(each) for each in self.topics}
+        most = max(map(len, counts.values()))
+        wanted, once, least = (np.pad(each, (0, most - len(each))) for each in counts.values())
+        assert wanted.max() == 1, "the stream of ids itself has some twice"
+        ends = {"predictor": once - wanted, "script": least - wanted}
+        found = [f"{name} lost {(each < 0).sum()}, doubled {each[each > 0].sum()}" for name, each in ends.items()]
+        text = f"{wanted.sum()} messages: {'; '.join(found)}"
+        assert not ends["predictor"].any() and ends["script"].min() == 0, text
+        return text
+
+
+@pytest.mark.skipif(not KILLS, reason="takes a minute for each kill: make test-kafka")
 @pytest.mark.fault("jobs", "Kafka behind a predictor has each row once, and behind a script at least once, whatever is killed")
 def test_what_is_in_kafka_after_kills(kafka: Broker, cluster: FlinkCluster, tmp_path: pathlib.Path) -> None:
-    columns, ends = (
-        "id BIGINT, p BIGINT",
-        {"scan.bounded.mode": "latest-offset", "properties.isolation.level": "read_committed"},
-    )
-    here = useLocalEnv(1, config={"jars": ["kafka"]})
-    kafka.table(here.stenv, "fed", "id BIGINT", topic="kills_in")
-    for name, table_columns in {"kills_in": "id BIGINT", "once": columns, "least": columns}.items():
-        kafka.table(here.stenv, f"{name}_read", table_columns, topic=name, **ends)
-    feed = counting(here.stenv, 10**6, PER_SECOND).getOutputTable().execute_insert("fed").get_job_client()
-
-    config = {**checkpoints(tmp_path), "execution.checkpointing.interval": "1 s", "jars": ["kafka"]}
-    there = useRemoteEnv(cluster.host, cluster.rest_port, 2, config=config).stenv
-    kafka.table(there, "kills_in", "id BIGINT")
-    once = {
-        "sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": "kills",
-        "properties.transaction.timeout.ms": "600000",
-    }  # fmt: skip
-    kafka.table(there, "once", columns, **once)
-    kafka.table(there, "least", columns)
-    fed = "id, id AS k, ARRAY[CAST(id AS FLOAT), CAST(0 AS FLOAT), CAST(0 AS FLOAT)] AS x"
-    predictor = TFSavedModelPredictStreamOp(
-        modelPath=models.scaled(2.0), outputSchemaStr="p FLOAT", selectedCols=["x", "k"], reservedCols=["id"]
-    )
-    StreamOperator.fromTable(there.sql_query(f"SELECT {fed} FROM kills_in")).link(predictor)
-    script = TensorFlow2StreamOp(
-        mainScriptFile=same, outputSchemaStr=columns, numWorkers=1, numPSs=0, replay="uncommitted", userParams={"commits": True}
-    )
-    StreamOperator.fromTable(there.sql_query("SELECT id, id * 2 AS p FROM kills_in")).link(script)
-    statements = there.create_statement_set()
-    for name, op in {"once": predictor, "least": script}.items():
-        there.create_temporary_view(f"to_{name}", op.getOutputTable())
-        statements.add_insert_sql(f"INSERT INTO {name} SELECT id, CAST(p AS BIGINT) FROM to_{name}")
-    job = statements.execute().get_job_client()
-
-    def completed() -> int:
-        return int(cluster.rest(f"/jobs/{job.get_job_id()}/checkpoints")["counts"]["completed"])
-
-    wait_until(lambda: completed() >= 3, "three checkpoints are complete", 240)
-    draw = random.Random(7)
+    flow = Flow(kafka, cluster, tmp_path, "kills", 300)
     for number in range(KILLS):
-        before = completed()
-        kill(KINDS[number % len(KINDS)], cluster, kafka, draw)
-        wait_until(lambda before=before: completed() >= before + 3, f"checkpoints complete after kill {number + 1}", 240)
-    feed.cancel().result()
-    wanted = ids(here, "kills_in_read")
-    assert len(wanted) > PER_SECOND
+        began = time.monotonic()
+        flow.kill(KINDS[number % len(KINDS)])
+        print(f"kill {number + 1}, {KINDS[number % len(KINDS)]}: {time.monotonic() - began:.0f} s until checkpoints complete")
+    print(f"{KILLS} kills of {', '.join(KINDS)}, {flow.check()}")
+    resetEnv()
 
-    def all_there() -> bool:
-        return all(ids(here, f"{name}_read").keys() >= wanted.keys() for name in ("once", "least"))
 
-    wait_until(all_there, "all ids are in both topics", 120)
-    last = completed()
-    wait_until(lambda: completed() >= last + 2, "what is under way is committed", 120)
-    job.cancel().result()
-    found, repeated = ids(here, "once_read"), ids(here, "least_read")
-    print(
-        f"{KILLS} kills, {wanted.total()} messages: predictor lost {len(wanted - found)}, doubled {(found - wanted).total()}; "
-        f"script lost {len(wanted - repeated)}, doubled {(repeated - wanted).total()}"
-    )
-    assert found == wanted
-    assert not wanted - repeated
+@pytest.mark.skipif(not SOAK_S, reason="takes an hour: make soak-kafka")
+def test_soak(kafka: Broker, cluster: FlinkCluster, tmp_path: pathlib.Path) -> None:
+    """5,000 messages a second, a new model each minute, a kill every five minutes; memory and times are printed."""
+    flow, end, minute = Flow(kafka, cluster, tmp_path, "soak", 5000), time.monotonic() + SOAK_S, 0
+    while time.monotonic() < end:
+        minute += 1
+        publish(models.scaled(1.0 + minute), str(flow.models))
+        if minute % KILL_MINUTES == (KILL_MINUTES + 1) // 2 % KILL_MINUTES:
+            kind = KINDS[minute // KILL_MINUTES % len(KINDS)]
+            began = time.monotonic()
+            flow.kill(kind)
+            print(f"minute {minute}: a {kind} was killed, {time.monotonic() - began:.0f} s until checkpoints complete")
+        time.sleep(60)
+        print(f"minute {minute}: MB {memory()}, checkpoint {flow.last_checkpoint()}", flush=True)
+    print(f"{minute} minutes, {flow.check()}")
+    found = flow.read("once", "id, p, t, sent", "MOD(id, 100) = 0")
+    found["ms"] = (found["sent"] - found["t"]).dt.total_seconds() * 1000
+    for number, (_, part) in enumerate(found.groupby(found["t"].dt.floor("min"))):
+        print(f"minute {number}: ms from topic to topic {times(part['ms'])}, models {sorted(set(part['p']))}")
+    print(f"ms from topic to topic: {times(found['ms'])}")
+    assert found["p"].max() == minute + 1, "the last model has taken over"
     resetEnv()

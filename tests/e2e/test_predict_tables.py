@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import pathlib
+import shutil
 from typing import Any
 
 import pytest
 
+from akdl.serving.prediction_errors import RowsError
+from bridge.exceptions import ConfigurationError
 from operators import (
+    MemSourceBatchOp,
     MemSourceStreamOp,
     StreamOperator,
+    TFSavedModelPredictBatchOp,
     TFSavedModelPredictor,
     TFSavedModelPredictStreamOp,
     getMLEnv,
     useLocalEnv,
 )
 from tests.akdl.serving import models
+from tests.e2e.stream_jobs import all_rows
 from tests.e2e.streams import counting
 
 pytestmark = [pytest.mark.flink, pytest.mark.tf]
@@ -99,3 +106,48 @@ def test_rows_keep_their_order_and_columns_of_any_type_their_cells() -> None:
     assert found["id"].tolist() == list(range(30_000))
     assert found["same"].all()
     assert (found["p"] == 2.0 * found["id"]).all()
+
+
+@pytest.mark.fault("data", "Rows whose model is missing or broken go to the error column, in tables and local predictors")
+def test_a_model_per_key_in_batch_stream_and_program(tmp_path: pathlib.Path) -> None:
+    for name, factor in [("de", 2.0), ("7", 3.0)]:
+        shutil.copytree(models.scaled(factor), tmp_path / "models" / name)
+    (tmp_path / "models/broken").mkdir()
+    params: dict[str, Any] = {
+        "modelPath": str(tmp_path / "models"), "modelKeyCol": "land", "modelCol": "version", "outputSchemaStr": "p DOUBLE",
+        "selectedCols": ["x", "k"], "reservedCols": ["id"], "errorCol": "why",
+    }  # fmt: skip
+    lands = ["de", "7", None, "de", "../models/de", "broken", "fr", "7"]
+    rows = [(number, land, [1.0, 0.0, float(number)], 0) for number, land in enumerate(lands)]
+    schema = "id BIGINT, land STRING, x ARRAY<FLOAT>, k BIGINT"
+    batch = MemSourceBatchOp(rows, schema).link(TFSavedModelPredictBatchOp(**params))
+    stream = MemSourceStreamOp(rows, schema).link(TFSavedModelPredictStreamOp(**params))
+    found = [sorted(tuple(row.values()) for row in batch.collectToArrow().to_pylist()), sorted(all_rows(stream))]
+    for of_table in found:
+        assert [row[1:3] for row in of_table] == [
+            (2.0, "de"), (6.0, "7"), (None, None), (8.0, "de"), (None, None), (None, None), (None, None), (24.0, "7"),
+        ]  # fmt: skip
+        reasons = {row[0]: row[3].partition("column 'land': ")[2] for row in of_table if row[3] is not None}
+        assert list(reasons) == [2, 4, 5, 6] and reasons[2].endswith("got null") and reasons[4].endswith("got '../models/de'")
+        assert reasons[5].startswith("expected a SavedModel (") and reasons[6] == f"there is no model 'fr' in {tmp_path}/models"
+    with TFSavedModelPredictor(**params, defaultModel="7").collectLocalPredictor(schema) as predictor:
+        assert predictor.getOutputColNames() == ["id", "p", "version"]
+        assert predictor.map_batch([rows[0], rows[1], rows[6]]) == [(0, 2.0, "de"), (1, 6.0, "7"), (6, 21.0, "7")]
+        with pytest.raises(RowsError, match="row 0: column 'land': expected the name of a model"):
+            predictor.map(rows[4])
+
+
+def test_a_candidate_next_to_a_model() -> None:
+    params: dict[str, Any] = {
+        "modelPath": models.scaled(2.0), "candidatePath": models.scaled(3.0), "candidateShare": 1.0, "modelCol": "version",
+        "outputSchemaStr": "p DOUBLE", "selectedCols": ["x", "k"], "reservedCols": ["id"],
+    }  # fmt: skip
+    rows = MemSourceStreamOp([(1, [1.0, 0.0, 0.0], 0), (2, [2.0, 0.0, 0.0], 0)], "id INT, x ARRAY<FLOAT>, k BIGINT")
+    predict = rows.link(TFSavedModelPredictStreamOp(**params))
+    assert predict.getColNames() == ["id", "p", "shadow_p", "version"]
+    name = pathlib.Path(models.scaled(2.0)).name
+    assert sorted(all_rows(predict)) == [(1, 2.0, 3.0, name), (2, 4.0, 6.0, name)]
+    with pytest.raises(ConfigurationError, match="candidatePath: expected no other models next to it"):
+        rows.link(TFSavedModelPredictStreamOp(**params, modelKeyCol="id"))
+    with pytest.raises(ConfigurationError, match="inferProcesses: another model takes over in one process only"):
+        rows.link(TFSavedModelPredictStreamOp(**params, inferProcesses=2))

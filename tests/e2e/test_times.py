@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import importlib.metadata
 import pathlib
 import time
 import zoneinfo
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from bridge.exceptions import ConfigurationError, JobError, SchemaError
@@ -50,14 +52,18 @@ POINTS = [
     datetime.datetime(9999, 12, 30, 23, 59, 59, 999_999),
     None,
 ]
+if not hasattr(pa.RecordBatch, "select"):  # the pyarrow of Flink 1.20 makes nanoseconds of all times of a frame
+    POINTS = [point for point in POINTS if point is None or 1678 <= point.year <= 2261]
+# SQL knew TIME(0) alone before Flink 2.3, and a union with it has that type.
+TIME_DIGITS = range(1 if importlib.metadata.version("apache-flink").startswith(("1.", "2.0.", "2.1.", "2.2.")) else 4)
 KINDS = {
     **{f"t{digits}": f"TIMESTAMP({digits})" for digits in range(7)},
     **{f"z{digits}": f"TIMESTAMP_LTZ({digits})" for digits in range(7)},
-    **{f"c{digits}": f"TIME({digits})" for digits in range(4)},
+    **{f"c{digits}": f"TIME({digits})" for digits in TIME_DIGITS},
     "d": "DATE",
     "a": "ARRAY<TIMESTAMP(6)>",
 }
-GUESSED = ["t6", "z6", "c3", "d", "a"]  # the types of a frame that comes without a schema
+GUESSED = ["t6", "z6", f"c{TIME_DIGITS[-1]}", "d", "a"]  # the types of a frame that comes without a schema
 SCHEMA = ", ".join(f"{name} {sql}" for name, sql in KINDS.items())
 
 
@@ -266,11 +272,12 @@ def test_streams_carry_times_and_nested_nulls() -> None:
     found: dict[str, list[Any]] = {way: [] for way in ways}
     with first.execute().collect() as result:
         for row in result:
-            found[row[0]].append(tuple(row[1:]))
+            cells = [cell and (sorted(cell.strip("{}").split(", ")) if cell.startswith("{") else cell) for cell in row[1:]]
+            found[row[0]].append(repr(cells))
     assert len(found["literals"]) == len(set(found["literals"])) == len(ROWS)
-    assert any("0001-01-02 00:00:00.000001" in row for row in found["literals"])
+    assert any(str(POINTS[0]) in row for row in found["literals"])
     for way in ways:
-        assert sorted(map(repr, found[way])) == sorted(map(repr, found["literals"])), way
+        assert sorted(found[way]) == sorted(found["literals"]), way
 
 
 def test_a_local_predictor_gives_cells_back_as_they_are() -> None:

@@ -28,6 +28,20 @@ def main(config):
     config.output_writer.write_batch({"total": [total], "prefix": [sys.prefix], "numpy": [numpy.__file__]})
 """
 
+# Adds a column with its TensorFlow and the environment's folder.
+STATES = """# /// script
+# requires-python = "{python}"
+# dependencies = ["{tensorflow}"]
+# ///
+import sys
+import tensorflow as tf
+
+def main(config):
+    for rows in config.tf_context.batches(100):
+        own = [f"{{tf.__version__}} {{sys.prefix}}"] * len(rows["x"])
+        config.output_writer.write_batch({{**rows, "{name}": own}})
+"""
+
 
 @pytest.fixture(autouse=True)
 def _local_env() -> Iterator[MLEnv]:
@@ -63,11 +77,20 @@ def test_a_python_with_its_packages_travels_in_an_archive(tmp_path: pathlib.Path
     wait_until(lambda: not os.listdir(place), "the environment is gone with its last process")
 
 
-def test_a_script_gets_the_tensorflow_that_it_states(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scripts_of_one_job_get_the_tensorflow_that_they_state(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reached = subprocess.run([find_uv(), "pip", "compile", "--no-cache", "-"], input="six", capture_output=True, text=True)
     if reached.returncode != 0:
         pytest.skip(f"no package index is reached: {reached.stderr}")
+    kept = subprocess.run([find_uv(), "cache", "dir"], check=True, capture_output=True, text=True).stdout.strip()
+    monkeypatch.setenv("UV_CACHE_DIR", kept)  # packages are downloaded once, while the environments are new
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    metadata = '# /// script\n# requires-python = ">=3.9"\n# dependencies = ["tensorflow-cpu==2.21.*"]\n# ///\n'
-    total, prefix, numpy = run(tmp_path, "", f"{metadata}{SCRIPT}    assert tf.__version__[:5] == '2.21.'\n")
-    assert total == 6 and prefix.startswith(f"{tmp_path}/cache/akdl/envs/") and numpy.startswith(f"{prefix}/")
+    table, schema = MemSourceBatchOp([(1,), (2,), (3,)], "x LONG"), "x BIGINT"
+    for name, tensorflow, python in (("newest", "2.21", ">=3.9"), ("old", "2.15", ">=3.9,<3.12")):
+        script = tmp_path / f"{name}.py"
+        script.write_text(STATES.format(name=name, tensorflow=f"tensorflow-cpu=={tensorflow}.*", python=python))
+        schema = f"{schema}, {name} STRING"
+        table = table.link(TensorFlow2BatchOp(mainScriptFile=str(script), outputSchemaStr=schema, numWorkers=1, numPSs=0))
+    found = table.collectToDataframe()
+    assert sorted(found.x) == [1, 2, 3]
+    places = f"{tmp_path}/cache/akdl/envs/"
+    assert found.newest.str.match(rf"2\.21\.\d+ {places}").all() and found.old.str.match(rf"2\.15\.\d+ {places}").all()

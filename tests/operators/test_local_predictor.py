@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from akdl.serving.prediction_errors import RowsError, ServingError
@@ -222,3 +223,46 @@ def test_models_are_unpacked_into_the_folder(tmp_path: pathlib.Path) -> None:
     stages = read_pipeline(path, str(folder), trusted=False)
     assert [os.path.dirname(stage["model"]) for stage in stages] == [str(folder)] * 2, "whatever the file says"
     assert [pathlib.Path(stage["model"]).read_bytes() for stage in stages] == [b"one", b"two"]
+
+
+@needs_tf
+def test_a_dict_of_arrays_gives_a_dict_of_arrays(saved: str) -> None:
+    x = np.array([[1, 2, 3], [0, 0, 1]], "f4")
+    with LocalPredictor(saved, COLUMNS) as predictor:
+        given = {"id": [7, 8], "x": x, "k": np.zeros(2, "i8"), "label": [0, 1]}
+        results = predictor.map_batch(given)
+        assert list(results) == ["id", "x", "k", "p", "q"] and results["x"] is x and results["id"] == [7, 8]
+        assert results["p"].dtype == np.float32 and results["q"].dtype == np.float64
+        assert results["p"].tolist() == results["q"].tolist() == [12.0, 2.0]
+        with pytest.raises(ServingError, match="expected the columns 'id', 'x', 'k'; the data lacks 'k'"):
+            predictor.map_batch({"id": [7], "x": x[:1]})
+        with pytest.raises(ServingError, match="expected columns with 1 rows, got {'id': 1, 'x': 2, 'k': 2}"):
+            predictor.map_batch({"id": [7], "x": x, "k": [0, 0]})
+
+
+@needs_tf
+def test_a_data_frame_gives_a_data_frame(saved: str) -> None:
+    frame = pd.DataFrame(
+        {"k": [0, 0], "id": pd.array([7, None], "Int64"), "x": [[1.0, 2.0, 3.0], [0.0, 0.0, 1.0]]}, index=[5, 3]
+    )
+    with LocalPredictor(saved, COLUMNS) as predictor:
+        results = predictor.map_batch(frame)
+        assert list(results) == ["id", "x", "k", "p", "q"] and list(results.index) == [5, 3]
+        assert results["id"].equals(frame["id"]) and results["q"].to_list() == [12.0, 2.0]
+        assert results["p"].dtype == np.float32
+        frame["k"] = pd.array([0, None], "Int64")
+        with pytest.raises(RowsError, match="^row 1: input 'k'.*expected a value, got null$"):
+            predictor.map_batch(frame)
+
+
+@needs_tf
+def test_arrays_and_texts_in_a_data_frame() -> None:
+    for column, values in (("b ARRAY<FLOAT>", [[1.0, 2.0], [0.0, 0.5]]), ("b STRING", ["1.0 2.0", "0.0 0.5"])):
+        stage = TFSavedModelPredictor(
+            modelPath=models.identity("float32", (None, 2)), outputSchemaStr=column, selectedCols=["a"], reservedCols=[],
+            defaults={"a": [0.0, 0.5]},
+        )  # fmt: skip
+        with stage.collectLocalPredictor("a ARRAY<FLOAT>") as predictor:
+            results = predictor.map_batch(pd.DataFrame({"a": [[1.0, 2.0], None]}))
+            assert [getattr(cell, "tolist", lambda cell=cell: cell)() for cell in results["b"]] == values
+            assert predictor.map_batch({"a": [[1.0, 2.0], None]})["b"].tolist() == values

@@ -58,6 +58,7 @@ def test_sql(env: MLEnv, modules: pathlib.Path) -> None:
             "model_function: expected no selectedCols or reservedCols: inputSchemaStr has the arguments",
         ),
         ("m", {"inferBatchSize": 0}, "parameter 'inferBatchSize': expected a whole number of at least 1"),
+        ("m", {"inferProcesses": 2}, "model_function: 'inferProcesses' is a parameter of operators alone"),
         ("absent.py:load", {}, "predictFn 'absent.py'"),
     ],
 )

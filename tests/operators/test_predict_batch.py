@@ -152,3 +152,27 @@ def test_a_column_that_cannot_be_carried(env: MLEnv, predictor: Callable[..., TF
         SchemaError, match="the column 'i' has the type .*; select the columns that feed the model with selectedCols"
     ):
         rows.link(predictor(selectedCols=["i"]))
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"modelKeyCol": "x9"}, "parameter 'modelKeyCol' names 'x9'"),
+        ({"modelKeyCol": "x0"}, "modelKeyCol: expected a column of integers or texts, got 'x0', FLOAT"),
+        ({"modelCol": "label"}, "modelCol 'label' is also another column: rename it"),
+    ],
+)
+def test_mistakes_in_the_choice_of_models(
+    rows: TableSourceBatchOp, predictor: Callable[..., TFSavedModelPredictBatchOp], params: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=f"TFSavedModelPredictBatchOp: {message}"):
+        rows.link(predictor(**params))
+
+
+def test_the_column_of_keys_feeds_no_model(
+    rows: TableSourceBatchOp, predictor: Callable[..., TFSavedModelPredictBatchOp]
+) -> None:
+    op = rows.link(predictor(selectedCols=None, modelKeyCol="label", inputSignatureDefs=["a", "b"], modelCol="version"))
+    assert op.getColNames() == ["x0", "x1", "label", "y", "version"]
+    with pytest.raises(ConfigurationError, match="modelKeyCol chooses among models in a folder, and the first input is one"):
+        TFTableModelPredictBatchOp(outputSchemaStr="y DOUBLE", modelKeyCol="label").linkFrom(rows, rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import itertools
 import json
 import os
 import pathlib
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -32,6 +33,7 @@ STOP_S = 10.0
 LOG_LINES = 100
 _JOB_MANAGER = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"
 _TASK_MANAGER = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"
+_ZOOKEEPER = "org.apache.flink.shaded.zookeeper3.org.apache.zookeeper.server.ZooKeeperServerMain"
 _ROUTINE = re.compile(r"(Triggering|Completed) checkpoint")
 
 _without_proxy = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -48,6 +50,7 @@ class FlinkCluster:
         task_manager_pids: The JVMs of the TaskManagers.
         log_folder: One file per JVM.
         variables: The environment of its processes, which Flink's command line finds it by.
+        start: Starts another "jobmanager", where one was killed, or "taskmanager"; returns the id of its JVM.
     """
 
     host: str
@@ -56,6 +59,7 @@ class FlinkCluster:
     task_manager_pids: tuple[int, ...]
     log_folder: pathlib.Path
     variables: Mapping[str, str]
+    start: Callable[[str], int]
 
     def rest(self, path: str) -> dict[str, Any]:
         """Return the answer of the REST endpoint, such as that of "/overview"."""
@@ -73,6 +77,7 @@ def flink_cluster(
     python: str = sys.executable,
     java_home: str | None = None,
     options: Mapping[str, str] | None = None,
+    high_availability: bool = False,
 ) -> Iterator[FlinkCluster]:
     """Start a cluster, wait until all its slots are there, and stop it at the end, with its logs on stderr, for pytest to show.
 
@@ -86,22 +91,37 @@ def flink_cluster(
         python: The hosts' Python.
         java_home: The hosts' Java; None for that of this program.
         options: More settings of Flink.
+        high_availability: Whether a JobManager that starts goes on with the jobs of one that was killed, through a ZooKeeper.
     """
     address = hosts.address if hosts else "localhost"
-    rest_port, rpc_port = free_ports(2, address)
+    rest_port, rpc_port, keeper_port = free_ports(3, address)
+    if high_availability:
+        options = {
+            **(options or {}), "high-availability.type": "zookeeper", "high-availability.storageDir": (tmp_path / "ha").as_uri(),
+            "high-availability.zookeeper.quorum": f"127.0.0.1:{keeper_port}",
+        }  # fmt: skip
     variables = _prepare(tmp_path, address, rest_port, rpc_port, slots, python_library, python, options or {})
     if java_home is not None:
         variables["JAVA_HOME"] = java_home
     logs = tmp_path / "log"
     with ExitStack() as stack:
         try:
-            job_manager = stack.enter_context(_jvm(_java(_JOB_MANAGER, variables), variables, logs / "jobmanager.log"))
+            commands = {"jobmanager": _java(_JOB_MANAGER, variables), "taskmanager": _java(_TASK_MANAGER, variables)}
+            if high_availability:
+                keeper = [*_java(_ZOOKEEPER, variables)[:-2], _zookeeper(tmp_path, keeper_port)]
+                stack.enter_context(_jvm(keeper, variables, logs / "zookeeper.log"))
+            job_manager = stack.enter_context(_jvm(commands["jobmanager"], variables, logs / "jobmanager.log"))
             workers = [
                 stack.enter_context(_jvm(command, variables, logs / f"taskmanager-{index}.log"))
                 for index, command in enumerate(_task_managers(task_managers, variables, hosts))
             ]
             pids = tuple(worker.pid for worker in workers)
-            cluster = FlinkCluster(address, rest_port, job_manager.pid, pids, logs, variables)
+            numbers = itertools.count(task_managers)
+
+            def start(role: str) -> int:
+                return stack.enter_context(_jvm(commands[role], variables, logs / f"{role}-{next(numbers)}.log")).pid
+
+            cluster = FlinkCluster(address, rest_port, job_manager.pid, pids, logs, variables, start)
             _wait_for_slots(cluster, [job_manager, *workers], task_managers * slots)
             yield cluster
         finally:
@@ -257,6 +277,15 @@ def _task_managers(count: int, variables: Mapping[str, str], network: Network | 
             os.makedirs(own, exist_ok=True)
             addresses = [f"-Dtaskmanager.host={host.address}", f"-Dtaskmanager.bind-host={host.address}"]
             yield host.command(["env", f"TMPDIR={own}", *command, *addresses])
+
+
+def _zookeeper(folder: pathlib.Path, port: int) -> str:
+    """Write the configuration of a ZooKeeper of one node, which is part of Flink; return its path."""
+    path = folder / "zoo.cfg"
+    path.write_text(
+        f"dataDir={folder}/zookeeper\nclientPort={port}\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\ntickTime=1000\n"
+    )
+    return str(path)
 
 
 @contextmanager

@@ -36,6 +36,13 @@ class MapState(dict[int, Any]):
     def is_empty(self) -> bool:
         return not self
 
+    def swap(self, content: Any) -> Any:
+        """Take the content of another key, and return the one of the current key."""
+        before = dict(self)
+        self.clear()
+        self.update(content or {})
+        return before
+
 
 class ValueState:
     """Value state, kept over restarts."""
@@ -49,6 +56,11 @@ class ValueState:
     def update(self, value: Any) -> None:
         self._value = value
 
+    def swap(self, content: Any) -> Any:
+        """As of a map state."""
+        before, self._value = self._value, content
+        return before
+
 
 class Subtask:
     """A subtask of a keyed function: its runtime context, and the context and timers of each of its calls.
@@ -59,11 +71,27 @@ class Subtask:
         states: What a checkpoint has kept; none at the first start.
         index: Number of the subtask.
         attempt: Number of the attempt.
+        others: What a checkpoint of a job with another parallelism has kept, by the key.
+        parallelism: Number of subtasks; by default as many as the function has planned.
     """
 
-    def __init__(self, function: Any, key: int, states: States | None = None, index: int = 0, attempt: int = 0) -> None:
+    def __init__(
+        self,
+        function: Any,
+        key: int,
+        states: States | None = None,
+        index: int = 0,
+        attempt: int = 0,
+        others: dict[int, States] | None = None,
+        parallelism: int = 0,
+    ) -> None:
         self.function = function
-        self.key = key
+        self.parallelism = parallelism
+        self.key = self._current_key = key
+        self.others = {
+            other: {name: state.swap(None) for name, state in found.items()} for other, found in (others or {}).items()
+        }
+        self._keyed_state_backend = self._internal_state_cache = self
         self.states: States = {} if states is None else states
         self.addresses: dict[int, Address] = {}  # that were announced
         self.event_timers: set[int] = set()
@@ -79,6 +107,9 @@ class Subtask:
     def get_index_of_this_subtask(self) -> int:
         return self._index
 
+    def get_number_of_parallel_subtasks(self) -> int:
+        return self.parallelism or len(self.function._keys)
+
     def get_attempt_number(self) -> int:
         return self._attempt
 
@@ -92,6 +123,17 @@ class Subtask:
     def get_map_state(self, descriptor: Any) -> MapState:
         state: MapState = self.states.setdefault(descriptor.get_name(), MapState())
         return state
+
+    def set_current_key(self, row: Row) -> None:
+        """Let the states be those of another key."""
+        (key,) = row
+        if key != self._current_key:
+            found = self.others.pop(key, {})
+            self.others[self._current_key] = {name: state.swap(found.get(name)) for name, state in self.states.items()}
+            self._current_key = key
+
+    def evict_all(self) -> None:
+        """Nothing is cached."""
 
     # The context of a call, and its timers.
 

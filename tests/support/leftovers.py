@@ -38,6 +38,12 @@ def task_processes() -> list[psutil.Process]:
     return found
 
 
+def suspend(process: psutil.Process) -> None:
+    """Stop a process. The system lets one thread take the signal, and until that one runs, the others go on."""
+    process.suspend()
+    wait_until(lambda: process.status() == psutil.STATUS_STOPPED, "the process has stopped")
+
+
 def is_running(pid: int) -> bool:
     """Whether a process runs; an orphan that nobody reaps does not."""
     try:
@@ -64,7 +70,12 @@ def nothing_left_behind() -> Iterator[None]:
     before = work_folders()
     yield
     _end_flushers()
-    wait_until(lambda: not task_processes(), "no TensorFlow process is left")
+    try:
+        wait_until(lambda: not task_processes(), "no TensorFlow process is left")
+    except AssertionError:
+        for process in task_processes():  # or all later tests fail too
+            process.kill()
+        raise
     try:
         wait_until(lambda: work_folders() <= before, "no work folder is left")
     except AssertionError as error:

@@ -28,7 +28,9 @@ from tests.support.plausible_numbers import implausible, of_scripts
 ROOT = pathlib.Path(__file__).parents[2]
 _BLOCK = re.compile(r"^(?P<indent> *)```(?P<language>[^\n`]*)\n(?P<text>.*?)^ *```$", re.DOTALL | re.MULTILINE)
 _NAME = re.compile(r"`([\w/-]+\.(?:py|json|sql|csv))`:\n\n\Z")
-KAFKA, POSTGRESQL = "localhost:9092", "localhost:5432"  # in pages, for servers of the tests
+KAFKA, POSTGRESQL, S3 = "localhost:9092", "localhost:5432", "localhost:9000"  # in pages, for servers of the tests
+_OF_HADOOP = re.compile(r"[\d-]+ [\d:,]+ +(INFO|WARN) +org\.apache\.hadoop\.")  # Flink's plugin for S3 logs its start
+REST_PORT = "8501"
 _EXEMPT = re.compile(r"\A(?:#|--) Not run in tests: (.+)")
 
 
@@ -75,7 +77,7 @@ def statements(sql: str) -> list[str]:
 def _lines(text: str) -> list[str]:
     """Return the lines of the program itself, without the spaces that align them."""
     of_others = set(of_scripts(text))
-    text = "\n".join(line for line in text.splitlines() if line not in of_others)
+    text = "\n".join(line for line in text.splitlines() if line not in of_others and not _OF_HADOOP.match(line))
     return [" ".join(re.sub(r"(\+-+)+\+", "+-+", line).split()) for line in text.strip().splitlines()]
 
 

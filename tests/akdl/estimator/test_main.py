@@ -221,7 +221,7 @@ def test_digits_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     import tensorflow as tf
 
     command = ["train", *FILES, "--path", digits(tmp_path, train=1500, test=300), "--model-dir", str(tmp_path / "out")]
-    assert main([*command, "--set", "train_max_steps=150"]) == 0
+    assert main([*command, "--set", "train_max_steps=150"]) == 0, capsys.readouterr().err
     lines = capsys.readouterr().out.splitlines()
     assert re.match(r"step 1  loss 2\.\d+$", lines[0]) and re.match(r"step 100  loss \S+  \S+ steps/s$", lines[1])
     assert lines[-1] == "150 steps"

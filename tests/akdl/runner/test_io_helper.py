@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-import shutil
 import types
-import zipfile
 from typing import Any
 
 import pytest
@@ -35,7 +33,6 @@ def test_a_model_goes_to_rows_and_comes_back_as_an_extra_input(io_helper: types.
     found = io_helper.unpack_model_from_flink(str(tmp_path / "bc"), str(tmp_path))
     assert found == str(tmp_path / "1700000000")
     assert files_of(model).items() <= files_of(tmp_path / "1700000000").items()
-    assert io_helper.find_timestamp_dir(str(tmp_path / "saved")) == str(model)
 
 
 def test_a_checkpoint_comes_with_the_model(io_helper: types.ModuleType, tmp_path: pathlib.Path) -> None:
@@ -48,13 +45,6 @@ def test_a_checkpoint_comes_with_the_model(io_helper: types.ModuleType, tmp_path
     assert files_of(tmp_path / "unpacked") == files_of(model)
 
 
-def test_a_folder_becomes_a_zip(io_helper: types.ModuleType, tmp_path: pathlib.Path) -> None:
-    make_model(tmp_path / "m", 100)
-    packed = io_helper.pack_dir_to_file(str(tmp_path / "m"), 64)
-    assert packed["name"] == str(tmp_path / "m.zip") and packed["chunks"] == -(-packed["size"] // 64)
-    assert "saved_model.pb" in zipfile.ZipFile(packed["name"]).namelist()
-
-
 def test_only_files_of_training_are_removed(io_helper: types.ModuleType, tmp_path: pathlib.Path) -> None:
     for name in ("checkpoint", "model.ckpt-7.index", "events.out.tfevents.1", "notes.txt"):
         (tmp_path / name).write_text("x")
@@ -62,15 +52,3 @@ def test_only_files_of_training_are_removed(io_helper: types.ModuleType, tmp_pat
     io_helper.remove_checkpoint_files(str(tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
     io_helper.remove_checkpoint_files(str(tmp_path / "nowhere"))
-
-
-def test_files_are_copied(io_helper: types.ModuleType, tmp_path: pathlib.Path) -> None:
-    model = make_model(tmp_path / "m", 100)
-    io_helper.gfile_copy_dir_content(str(model), str(tmp_path / "copy"))
-    assert files_of(tmp_path / "copy") == files_of(model)
-    shutil.rmtree(tmp_path / "copy" / "variables")
-    with pytest.raises(ValueError, match="exists: set overwrite"):
-        io_helper.file_io_copy_fix(str(model / "saved_model.pb"), str(tmp_path / "copy" / "saved_model.pb"))
-    (model / "saved_model.pb").write_bytes(b"newer")
-    io_helper.file_io_copy_fix(str(model / "saved_model.pb"), str(tmp_path / "copy" / "saved_model.pb"), True)
-    assert (tmp_path / "copy" / "saved_model.pb").read_bytes() == b"newer"

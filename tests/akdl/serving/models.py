@@ -8,6 +8,9 @@ import tempfile
 from typing import Any
 
 import numpy as np
+import pytest
+
+from akdl.tf_version import is_keras_3
 
 NUMBERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64"]
 _PLACE = tempfile.gettempdir()  # a test may choose another for itself, which goes with it
@@ -29,9 +32,16 @@ def target(name: str) -> str:
     return str(pathlib.Path(folder().name, name))
 
 
+def require_keras_2() -> None:
+    if is_keras_3():
+        pytest.skip("Keras 3 exports models in another way, which tests/akdl/keras/test_newest.py tries")
+
+
 @functools.lru_cache(None)
 def keras_functional() -> str:
     import tensorflow as tf
+
+    require_keras_2()
 
     tf.keras.utils.set_random_seed(1)
     x, k = tf.keras.Input([3], name="x"), tf.keras.Input([], dtype=tf.int64, name="k")
@@ -45,6 +55,8 @@ def keras_functional() -> str:
 @functools.lru_cache(None)
 def keras_subclassed() -> str:
     import tensorflow as tf
+
+    require_keras_2()
 
     class Subclassed(tf.keras.Model):
         def __init__(self) -> None:
@@ -131,6 +143,21 @@ def scaled(factor: float, width: int = 3, output: str = "p") -> str:
     name = target(f"scaled-{factor}-{width}-{output}")
     tf.saved_model.save(made, name, {"serving_default": made.f.get_concrete_function()})
     return name
+
+
+@functools.lru_cache(None)
+def picky(value: int) -> str:
+    """As `scaled(2.0)`, but it refuses a batch with this value in k."""
+    import tensorflow as tf
+
+    def predict(x: Any, k: Any) -> Any:
+        tf.debugging.assert_none_equal(k, tf.constant(value, tf.int64))
+        return {"p": tf.reduce_sum(x, 1) * 2.0}
+
+    made = tf.Module()
+    made.f = tf.function(predict, [tf.TensorSpec([None, 3], tf.float32, "x"), tf.TensorSpec([None], tf.int64, "k")])
+    tf.saved_model.save(made, target(f"picky-{value}"), {"serving_default": made.f.get_concrete_function()})
+    return target(f"picky-{value}")
 
 
 @functools.lru_cache(None)

@@ -59,7 +59,7 @@ def test_columns_are_arrays_of_their_types(make: Make) -> None:
         "a": np.ones((2, 3), "f4"), "t": np.array([0, 1], "i4"), "h": np.array([0, 1], "i4"),
     }  # fmt: skip
     assert model.predict(columns)["all"] == [
-        "b bool [2] bool_; i int32 [2] int32; l int64 [2] int64; f float32 [2] float32; d float64 [2] float64; "
+        f"b bool [2] {np.bool_.__name__}; i int32 [2] int32; l int64 [2] int64; f float32 [2] float32; d float64 [2] float64; "
         "s object [2] str; r object [2] bytes; e object [2] Decimal; a float32 [2, 3] float32; t datetime64[D] [2] datetime64; "
         "h int32 [2] int32"
     ] * 2  # fmt: skip

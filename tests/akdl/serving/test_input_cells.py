@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
+from akdl.serving.input_cells import InputConverter
 from akdl.serving.model import ServedModel
 from akdl.serving.output_cells import OutputColumn
 from akdl.serving.prediction_errors import RowsError, SignatureError
+from akdl.serving.signature import TensorDescription
 from tests.akdl.serving import models
 from tests.akdl.serving.models import expected
 
@@ -141,3 +144,16 @@ def test_bad_rows_masked_arrays() -> None:
     model = ServedModel(models.identity("int32", (None,)))
     result, bad = model.predict_collecting({"a": np.ma.masked_array([1, 2, 3], [False, True, False])})
     assert result["b"] == [1, None, 3] and bad[0][0] == 1
+
+
+@pytest.mark.parametrize(
+    ("dtype", "cells", "message"),
+    [
+        ("float16", [b"abc", b"abc"], "expected 2 bytes for each element, got 3 bytes"),
+        ("string", ["\ud800", "\ud800"], "'.ud800' is not valid Unicode text: it has half of a surrogate pair"),
+    ],
+)
+def test_bad_rows_where_all_cells_are_bad_in_the_same_way(dtype: str, cells: list[object], message: str) -> None:
+    converted = InputConverter(TensorDescription("x", dtype, (-1,), "x:0"), "x").convert(cells)
+    assert list(converted.errors) == [0, 1]
+    assert all(re.search(message, error) for error in converted.errors.values())

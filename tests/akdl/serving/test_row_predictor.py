@@ -157,8 +157,8 @@ def test_bad_rows() -> None:
     [
         ({"selected_cols": ["x", "z"]}, "selectedCols names 'z'; the columns are 'id', 'x', 'k'"),
         ({"reserved_cols": ["z"]}, "reservedCols names 'z'"),
-        ({"input_signature_defs": ["x"]}, "inputSignatureDefs has 1 names, selectedCols has 2"),
-        ({"output_signature_defs": ["x"]}, "outputSignatureDefs has 1 names, outputSchemaStr has 2"),
+        ({"input_signature_defs": ["x"]}, "inputSignatureDefs: expected 2 names for the columns of selectedCols"),
+        ({"output_signature_defs": ["x"]}, "outputSignatureDefs: expected 2 names for the columns of outputSchemaStr"),
         ({"infer_batch_size": 0}, "inferBatchSize: expected at least 1, got 0"),
         ({"selected_cols": None}, "no input 'id'"),
     ],

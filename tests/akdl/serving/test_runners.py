@@ -43,6 +43,26 @@ def test_every_kind_of_model_same_numbers_in_a_session(make: Any, monkeypatch: p
     np.testing.assert_allclose(ours, expected(folder, columns, key_of(make))["logits"], rtol=1e-6)
 
 
+def test_inputs_and_outputs_keep_their_names_in_a_direct_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import tensorflow as tf
+
+    def predict(last: Any, first: Any, text: Any) -> dict[str, Any]:
+        return {"z": last - first, "B": tf.strings.length(text), "a": first, "again": first}
+
+    kinds = {"z": tf.float32, "B": tf.float32, "a": tf.string}
+    signature = tf.function(predict, input_signature=[tf.TensorSpec([None], kind, name) for name, kind in kinds.items()])
+    tf.saved_model.save(tf.Module(), str(tmp_path), {"serving_default": signature})
+    columns = {"a": [b"x", b"yyy"], "z": np.array([1, 2], "f4"), "B": np.array([10, 20], "f4")}
+    for qualname in ("_direct_call.<locals>.call", "_load_function.<locals>.call"):
+        with ServedModel(str(tmp_path), inputs=list(columns), outputs=["z", "a", "B", "again"]) as model:
+            assert model._runner._call.__qualname__ == qualname
+            found = model.predict(columns)
+        assert {key: values.tolist() for key, values in found.items()} == {
+            "z": [-9, -18], "a": [10, 20], "B": [1, 3], "again": [10, 20],
+        }  # fmt: skip
+        monkeypatch.setattr("akdl.serving.runners._direct_call", lambda function, keys: None)
+
+
 @pytest.mark.parametrize("name", ["run[1]", "run*?", "run\\1"])
 @pytest.mark.parametrize("eagerly", [True, False])
 def test_folders_that_tensorflow_takes_for_a_pattern(

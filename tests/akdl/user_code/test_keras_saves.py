@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from akdl.user_code.keras_saves import keras_3, lost_model, saves_file
+from akdl.tf_version import keras_3
+from akdl.user_code.keras_saves import lost_model, saves_file
 
 
 @pytest.mark.parametrize(

@@ -21,13 +21,12 @@ SERVER = """
 import resource, sys
 from concurrent import futures
 import grpc
-from akdl.wire.token import RefusesStrangers
+from akdl.wire.token import guarded_server
 
 def peak_mb():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
-options = [("grpc.max_receive_message_length", -1)]
-server = grpc.server(futures.ThreadPoolExecutor(2), interceptors=[RefusesStrangers("secret", "no token")], options=options)
+server = guarded_server(futures.ThreadPoolExecutor(2), "secret", "no token")
 length = grpc.unary_unary_rpc_method_handler(lambda message, context: str(len(message)).encode())
 server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("Test", {"Length": length}),))
 print(server.add_insecure_port("127.0.0.1:0"), flush=True)

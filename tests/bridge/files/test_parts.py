@@ -22,6 +22,10 @@ def test_every_part_has_one_number(seed: int) -> None:
     numbered = pickle.loads(pickle.dumps(NumberedFiles(iter(files), 1000)))
     found = [list(numbered.parts_at(number, parts.__getitem__)) for number in range(numbered.count)]
     assert [part for some in found for part in some] == [part for file in files for part, _ in parts[file.path]]
+    some = found[0:3]
+    numbered.join(3)
+    assert list(numbered.parts_at(0, parts.__getitem__)) == [part for each in some for part in each]
+    assert numbered.count == -(-len(found) // 3)
     assert max(map(len, found)) <= 64 and len(found) <= sum(file.size for file in files) // 1000 + len(files) // 60 + 1
 
 

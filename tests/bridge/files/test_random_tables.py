@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import pathlib
 import random
 
@@ -30,27 +32,29 @@ def read(draw: random.Random, described: FileTable, path: str) -> list[pa.Record
     reader, part_bytes = FileParts(described), draw.choice([1, 100, 1 << 20])
     if draw.random() < 0.5:
         numbered = NumberedFiles(list_files("Source", [path]), draw.choice([64, 1000, 1 << 20]))
-        parts = [
-            part
-            for number in range(numbered.count)
-            for part in numbered.parts_at(number, lambda path: reader.parts_of(path, part_bytes))
-        ]
+        parts_of = functools.cache(lambda path: reader.parts_of(path, part_bytes))
+        parts = [part for number in range(numbered.count) for part in numbered.parts_at(number, parts_of)]
     else:
         parts = [part for part, _ in reader.parts_of(path, part_bytes)]
     found = {part: list(reader.batches_of(part)) for part in draw.sample(parts, len(parts))}
     return [read_batch(write_batch(batch)) for part in parts for batch in found[part]]
 
 
+@functools.cache
+def schema_of(sql: str) -> Schema | None:
+    """Schema of one column of a type that scripts take."""
+    with contextlib.suppress(SchemaError):
+        return Schema.parse(f"x {sql}")
+    return None
+
+
 def through_a_script(described: FileTable, batch: pa.RecordBatch) -> pa.RecordBatch:
     """Send the columns that scripts take to one which writes them again."""
     arrays = []
     for column, cells in zip(described.columns, batch.columns):
-        try:
-            (parsed,) = schema = Schema.parse(f"x {column.sql}")
-        except SchemaError:
-            parsed = None
-        if parsed is None or (parsed.type.is_array and cells.flatten().null_count):
-            arrays.append(pa.array(cells.to_pylist(), cells.type))  # as new as the columns that Flink makes of rows
+        schema = schema_of(column.sql)
+        if schema is None or (schema.columns[0].type.is_array and cells.flatten().null_count):
+            arrays.append(cells)
             continue
         sent = Rows.FromString(to_columns(pa.record_batch([cells], ["x"]), schema))
         (back,) = ColumnDecoder(schema).decode(sent)

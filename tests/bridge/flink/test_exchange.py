@@ -59,7 +59,7 @@ def start() -> Iterator[Start]:
         script: str = ECHO, is_streaming: bool = False, subtask: Any = None, files: FileTable | None = None, **changes: Any
     ) -> Subtask:
         group = settings(script, **changes)
-        function = Exchange(group, "group", KEYS[: group.size], is_streaming, files)
+        function = Exchange(group, "group", [[key, key + 1] for key in KEYS[: group.size]], is_streaming, files)
         started.append(Subtask(function, **{"key": KEYS[0], **(subtask or {})}))
         return started[-1]
 
@@ -243,23 +243,36 @@ def test_an_input_that_ends_without_an_address_names_who_is_missing(start: Start
         subtask.end_input()
 
 
-@pytest.mark.parametrize("call", [Subtask.start, Subtask.look, lambda subtask: subtask.feed([1]), Subtask.end_input])
-def test_elements_and_timers_of_another_key_are_refused(start: Start, call: Callable[[Subtask], Any]) -> None:
+@pytest.mark.parametrize("call", [Subtask.start, lambda subtask: subtask.feed([1])])
+def test_elements_of_another_key_are_refused(start: Start, call: Callable[[Subtask], Any]) -> None:
     subtask = start(is_streaming=True)
     subtask.start()
-    subtask.key = 22
-    with pytest.raises(BridgeError, match="with other numWorkers or numPSs .subtask 0 got the key 22."):
+    subtask.key = 12
+    with pytest.raises(BridgeError, match="an unaligned checkpoint cannot go to other workers"):
         call(subtask)
 
 
+def test_another_parallelism_than_the_planned_one_is_refused(start: Start) -> None:
+    with pytest.raises(BridgeError, match="TestOp: Flink started 3 tasks instead of 2. Exclude this operator from autoscaling"):
+        start(num_workers=2, subtask={"parallelism": 3})
+
+
+def test_timers_of_another_key_do_nothing(start: Start) -> None:
+    subtask = start(is_streaming=True)
+    subtask.start()
+    subtask.key = 12
+    assert subtask.look() == [] and subtask.end_input() == [[]]
+
+
+@pytest.mark.parametrize("key", [11, 12])
 @pytest.mark.parametrize("call", [lambda subtask: subtask.feed([4]), Subtask.end_input])
-def test_going_on_from_a_checkpoint_with_rows_is_refused(start: Start, call: Callable[[Subtask], Any]) -> None:
+def test_going_on_from_a_checkpoint_with_rows_is_refused(start: Start, call: Callable[[Subtask], Any], key: int) -> None:
     first = start()
     first.start()
     first.feed([1, 2, 3])
     checkpoint = first.checkpoint()
     first.end()
-    again = start(subtask={"states": checkpoint, "attempt": 1})
+    again = start(subtask={"states": checkpoint, "attempt": 1} if key == 11 else {"others": {key: checkpoint}})
     again.start()
     with pytest.raises(BridgeError, match="restarted the job from a checkpoint, but the 3 rows before it"):
         call(again)

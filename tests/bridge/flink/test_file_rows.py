@@ -69,7 +69,7 @@ def test_watched_files_are_read_a_part_at_a_time_and_continue_from_a_checkpoint(
     table, states = describe("Source", [str(folder)]), None
     found: list[int] = []
     for attempt in range(3):
-        subtask = Subtask(ReadWatched(table), 0, states)
+        subtask = Subtask(ReadWatched(table, [[0]]), 0, states)
         if attempt == 0:
             for file in list_files("Source", [str(folder)]):
                 assert list(subtask.function.process_element(file.path, subtask)) == []
@@ -80,6 +80,19 @@ def test_watched_files_are_read_a_part_at_a_time_and_continue_from_a_checkpoint(
             found += step
         states = subtask.checkpoint()
     assert found == list(range(ROWS))
+
+
+def test_files_that_wait_in_a_savepoint_of_another_parallelism_are_read(folder: pathlib.Path) -> None:
+    table = describe("Source", [str(folder)])
+    first = Subtask(ReadWatched(table, [[5]]), 5)
+    for file in list_files("Source", [str(folder)]):
+        list(first.function.process_element(file.path, first))
+    again = Subtask(ReadWatched(table, [[7, 5, 3]]), 3, others={5: first.checkpoint()})
+    assert list(again.function.process_element("", again)) == []
+    found: list[int] = []
+    while again.processing_timers:
+        found += again.look()
+    assert found == list(range(ROWS)) and not any(states.get("akdl_waiting") for states in again.others.values())
 
 
 @pytest.fixture

@@ -50,6 +50,16 @@ def test_a_chunk_that_is_partly_done_comes_without_its_beginning(states: tuple[M
     assert again.rows == 0 and not states[0]
 
 
+def test_rows_are_taken_out(states: tuple[MapState, ValueState]) -> None:
+    pending = Pending(*states)
+    pending.add(*chunk("abc"))
+    pending.add(*chunk("d"))
+    pending.drop(1)
+    other = Pending(*states)
+    assert ["".join(batch.column(0).to_pylist()) for batch in other.take()] == ["bc", "d"] and not states[0]
+    assert other.take() == []
+
+
 def test_rows_are_numbered_on_after_a_restart_without_rows(states: tuple[MapState, ValueState]) -> None:
     pending = Pending(*states)
     pending.restore()

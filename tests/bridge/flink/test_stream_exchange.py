@@ -49,15 +49,22 @@ def start() -> Iterator[Start]:
     started: list[Subtask] = []
     schema = Schema.parse("id BIGINT NOT NULL")
 
-    def open_subtask(script: str = ECHO, keeps_rows: bool = True, subtask: Any = None, **changes: Any) -> Subtask:
+    def open_subtask(
+        script: str = ECHO,
+        keeps_rows: bool = True,
+        subtask: Any = None,
+        keys: Any = None,
+        from_savepoint: bool = True,
+        **changes: Any,
+    ) -> Subtask:
         text = HELPERS + "from tfrecords import examples\n" + script
         files = (UserFile("script.py", text.encode()), UserFile("tfrecords.py", (SCRIPTS / "tfrecords.py").read_bytes()))
         settings = GroupSettings(
-            operator="TestOp", kind="stream", num_workers=1, num_ps=0, input_schema=schema, output_schema=schema,
-            main_script="script.py", user_files=files, **changes,
+            operator="TestOp", kind="stream", input_schema=schema, output_schema=schema, main_script="script.py",
+            user_files=files, **{"num_workers": 1, "num_ps": 0, **changes},
         )  # fmt: skip
-        function = StreamExchange(settings, "group", [KEY], keeps_rows)
-        started.append(Subtask(function, KEY, **(subtask or {})))
+        function = StreamExchange(settings, "group", keys or [[KEY]], keeps_rows, from_savepoint)
+        started.append(Subtask(function, **{"key": KEY, **(subtask or {})}))
         return started[-1]
 
     yield open_subtask
@@ -193,14 +200,65 @@ def test_rows_kept_by_a_checkpoint_are_given_by_the_first_timer_too(start: Start
     assert sum(again.end_input(), []) == [1, 2]
 
 
-def test_rows_of_another_key_are_not_given_to_the_script(start: Start) -> None:
+def unfinished(start: Start, *chunks: list[int], **subtask: Any) -> Any:
+    """Return a checkpoint of a member whose script takes no row."""
+    first = start("import time\ndef main(config):\n    time.sleep(600)\n", subtask=subtask)
+    first.start()
+    for ids in chunks:
+        first.feed(ids)
+    first.end()
+    return first.checkpoint()
+
+
+def test_rows_of_members_of_a_savepoint_move_to_the_member_that_has_their_key(start: Start) -> None:
+    others = {12: unfinished(start, [3, 4], [5]), 13: unfinished(start), 14: unfinished(start, [6])}
+    settings = {"keys": [[KEY, 12, 13, 14, 15]], "replay": UNCOMMITTED}
+    again = start(subtask={"states": unfinished(start, [1, 2]), "others": others}, **settings)
+    rows = again.start() + again.feed([7])
+    assert rows + again.look_until(7 - len(rows)) == [1, 2, 3, 4, 5, 6, 7]
+    again.end()
+    assert pending(again) == 7 and not any(states.get("akdl_pending") for states in again.others.values()), "each row once"
+    committing = ECHO + "        config.commit(columns.rows)\n"
+    last = start(committing, subtask={"states": again.checkpoint(), "attempt": 1}, **settings)
+    rows = last.start()
+    wait_until(lambda: rows.extend(last.look()) or pending(last) == 0, "all are committed")
+    assert rows == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_rows_of_members_of_a_savepoint_that_are_partly_done(start: Start) -> None:
+    done = unfinished(start, [3, 4, 5])
+    done["akdl_done"].update(2)
+    again = start(keys=[[KEY, 12]], subtask={"others": {12: done}})
+    again.start()
+    rows = again.feed([6])
+    assert rows + sum(again.end_input(), []) == [5, 6]
+
+
+def test_rows_of_a_savepoint_for_a_parameter_server_are_refused(start: Start) -> None:
+    group = {"keys": [[KEY], [21, 12]], "num_ps": 1}
+    with pytest.raises(BridgeError, match="3 rows in flight of the savepoint went to ps 0, which takes no rows. Continue with"):
+        start(subtask={"key": 21, "index": 1, "others": {12: unfinished(start, [1, 2, 3])}}, **group).start()
+    assert start(subtask={"key": 21, "index": 1, "others": {12: unfinished(start)}}, **group).start() == []
+
+
+def test_timers_of_other_keys_do_nothing_and_elements_are_refused(start: Start) -> None:
     subtask = start()
     subtask.start()
     subtask.key = 12
-    for call in (lambda: subtask.feed([1]), subtask.look, subtask.end_input):
-        with pytest.raises(BridgeError, match="with other numWorkers or numPSs .subtask 0 got the key 12."):
-            call()
-    assert pending(subtask) == 0
+    assert subtask.look() == [] and subtask.end_input() == [[]]
+    with pytest.raises(BridgeError, match="rows in flight of an unaligned checkpoint cannot go to other workers"):
+        subtask.feed([1])
+
+
+@pytest.mark.fault(
+    "jobs", "A savepoint of other counts that the program did not know of is refused, and none of its rows is lost"
+)
+def test_timers_of_other_keys_are_refused_where_no_savepoint_is_known(start: Start) -> None:
+    subtask = start(from_savepoint=False)
+    subtask.start()
+    subtask.key = 12
+    with pytest.raises(BridgeError, match="the program did not know of it .* set execution.state-recovery.path before"):
+        subtask.look()
 
 
 @pytest.mark.fault("jobs", "A savepoint without the rows in flight is refused")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bridge.folders.program_folder import named_by_content, program_folder
+from bridge.folders.program_folder import named_by_content, program_folder, scratch_folder
 
 
 @pytest.fixture
@@ -29,6 +29,14 @@ def write(tmp_path: pathlib.Path) -> Callable[..., str]:
 def test_a_program_has_one_folder() -> None:
     assert program_folder() == program_folder()
     assert os.path.isdir(program_folder())
+
+
+def test_a_scratch_folder_in_it_goes_with_its_block() -> None:
+    with pytest.raises(KeyError), scratch_folder("rows_") as folder:
+        pathlib.Path(folder, "file").touch()
+        assert os.path.dirname(folder) == program_folder() and os.path.basename(folder).startswith("rows_")
+        raise KeyError
+    assert not os.path.exists(folder)
 
 
 def test_the_folder_goes_with_the_program() -> None:

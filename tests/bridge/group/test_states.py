@@ -102,6 +102,8 @@ def test_files_are_made_when_one_member_wants_them() -> None:
         ([state(0, idle_s=9), state(1, idle_s=11), state(2, idle_s=99)], None),  # the chief still works
         ([state(0, idle_s=11, rows_read=5), state(1, idle_s=11, rows_read=4), state(2, idle_s=99)], 1),  # has read least
         ([state(0, idle_s=12), state(1, idle_s=11), state(2, idle_s=99)], 0),  # stood still first
+        ([state(0, idle_s=12, spinning=True), state(1, idle_s=11), state(2, idle_s=99)], 1),  # 0 polls for the other
+        ([state(0, idle_s=12, spinning=True), state(1, idle_s=11, spinning=True), state(2, idle_s=99)], 0),
         ([state(0, ENDED, idle_s=99), state(1, idle_s=11), state(2, idle_s=99)], 1),
         ([state(0, ENDED, idle_s=9), state(1, idle_s=11), state(2, idle_s=99)], None),  # they may have waited for its end
         ([state(0, ENDED, idle_s=9, silent_s=2), state(1, idle_s=11), state(2, idle_s=99)], 1),  # since then they might go on

@@ -25,11 +25,11 @@ from bridge.folders.sweep import sweep
 from bridge.folders.user_folders import environment_place, model_place
 from bridge.folders.work_folder import WorkFolder
 from bridge.host import gpus
-from bridge.member.status import MemberStatus, StatusFile
+from bridge.member.status import StatusFile
 from bridge.schema import Schema, table_columns
 from operators import PipelineModel, TFSavedModelPredictor
-from operators.alink.ak_file import AkWriter
-from operators.sinks import _FileReceiver
+from operators.sinks import _AkFile
+from tests.support.statuses import status_of
 
 COLUMNS = [table_columns(Schema.parse("x BIGINT"))]
 
@@ -143,7 +143,7 @@ def common(monkeypatch: pytest.MonkeyPatch) -> Iterator[pathlib.Path]:
 
 
 def status(path: str) -> None:
-    StatusFile(os.path.basename(path)[len("akdl-") : -len(".status")], 0.0).write(MemberStatus("g", 0, "chief 0"), 0.0)
+    StatusFile(os.path.basename(path)[len("akdl-") : -len(".status")], 0.0).write(status_of("g", 0, "chief 0"), 0.0)
 
 
 def pipeline(path: str) -> None:
@@ -154,7 +154,7 @@ def pipeline(path: str) -> None:
 
 def sink(path: str) -> None:
     schema = Schema.parse("x BIGINT")
-    receiver = _FileReceiver(path, lambda file: AkWriter(file, schema, datetime.timezone.utc))
+    receiver = _AkFile(path, schema, datetime.timezone.utc)
     receiver.take(pa.RecordBatch.from_pydict({"x": [1]}))
     receiver.finish()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -88,13 +89,13 @@ class Groups:
             assert not thread.is_alive(), f"{self.outcomes}"
         return self.outcomes
 
-    def wait_for_error(self) -> tuple[Any, str]:
+    def wait_for_error(self, deadline_s: float = DEADLINE_S) -> tuple[Any, str]:
         """Return the first error, and end all that is left, as Flink does."""
 
         def errors() -> list[Any]:
             return [(name, outcome) for name, outcome in list(self.outcomes.items()) if isinstance(outcome, TaskError)]
 
-        wait_until(lambda: bool(errors()), "a member has failed")
+        wait_until(lambda: bool(errors()), "a member has failed", deadline_s)
         (first, *_) = errors()
         self.stop()
         return first[0], str(first[1])
@@ -249,13 +250,58 @@ def test_a_group_that_stands_still_names_who_lags_and_where(groups: Groups) -> N
     assert 'script.py", line' in text and "in hold_all_up" in text
 
 
+POLLING = HELPERS + (
+    "import hashlib\n"
+    "def sleeps_in_the_middle():\n"
+    "    time.sleep(600)\n"
+    "def main(config):\n"
+    "    assert config.dataset_length == 20\n"
+    "    if config.task_type == 'worker' and config.task_index == 1:\n"
+    "        sleeps_in_the_middle()\n"
+    "    hashlib.pbkdf2_hmac('sha256', b'', b'', 2**31 - 1)\n"
+)
+
+
+@pytest.mark.fault("jobs", "Processes that poll for one that sleeps do not count as working")
+def test_who_polls_waits_for_who_sleeps(groups: Groups) -> None:
+    groups.start(POLLING, 3, rows=[20, 20, 20], stall_timeout_s=2.0)
+    name, text = groups.wait_for_error()
+    assert name == "worker 1" and "in sleeps_in_the_middle" in text
+    assert re.search(r"worker 0 on .*: has read 20 of 20 rows, last progress \d+ s ago, uses the processor", text)
+
+
+COLLECTIVE = HELPERS + (
+    "def sleeps_in_the_middle():\n"
+    "    time.sleep(600)\n"
+    "def main(config):\n"
+    "    import tensorflow as tf\n"
+    "    strategy = tf.distribute.MultiWorkerMirroredStrategy()\n"
+    "    assert config.dataset_length == 20\n"
+    "    for step in range(100):\n"
+    "        if step == 3 and config.task_type == 'worker' and config.task_index == 1:\n"
+    "            sleeps_in_the_middle()\n"
+    "        end = time.monotonic() + 5 * (step == 3)\n"  # so that the others stand still later, whoever gets the processor
+    "        while time.monotonic() < end:\n"
+    "            json.loads(json.dumps(sorted(range(1000), key=lambda each: -each), indent=1))\n"
+    "        strategy.reduce('sum', strategy.run(lambda: tf.ones([])), None)\n"
+)
+
+
+@pytest.mark.slow
+@pytest.mark.fault("jobs", "A worker that sleeps while the others wait for it in a collective is named")
+def test_who_sleeps_in_a_collective_is_named(groups: Groups) -> None:
+    groups.start(COLLECTIVE, 3, rows=[20, 20, 20], stall_timeout_s=20.0)
+    name, text = groups.wait_for_error(4 * DEADLINE_S)  # TensorFlow starts three times
+    assert name == "worker 1" and "in sleeps_in_the_middle" in text
+
+
 def test_who_computes_excuses_who_waits(groups: Groups, tmp_path: pathlib.Path) -> None:
     script = HELPERS + (
         "def main(config):\n"
         f"    marker = {str(tmp_path / 'computed')!r}\n"
         "    end = time.monotonic() + 6\n"
         "    while config.task_type == 'chief' and time.monotonic() < end:\n"
-        "        pass\n"
+        "        json.loads(json.dumps(sorted(range(1000), key=lambda each: -each), indent=1))\n"
         "    if config.task_type == 'chief':\n"
         "        open(marker, 'w').close()\n"
         "    while not os.path.exists(marker):\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import pathlib
 import threading
 
@@ -10,10 +11,11 @@ import pytest
 
 from akdl.wire import Cluster, Failure, Hello, Outcome, Progress, Report, Success
 from akdl.wire.service import PROTOCOL
+from akdl.wire.status_pb2 import MemberStatus
 from bridge.member import registry
 from bridge.member.observer import BUSY, MOST_IDLE_S, REPORT_EVERY_S, REPORT_PREFIX, Observer, ProgressWatch, TaskObserver
 from bridge.member.session import Session
-from bridge.member.status import ENDED, EXPORTING, FEEDING, JOINING, STARTING, TRAINING, MemberStatus
+from bridge.member.status import ENDED, EXPORTING, FEEDING, JOINING, STARTING, TRAINING
 from bridge.schema import Schema
 from bridge.settings import GroupSettings
 
@@ -26,7 +28,10 @@ SETTINGS = GroupSettings(
 
 def _observer(session: Session, index: int = 0, log: list[str] | None = None) -> Observer:
     lines = [] if log is None else log
-    return Observer(SETTINGS, "group", index, session, threading.Condition(), lambda: (1.5, 1 << 20), lines.append)
+    watch = ProgressWatch(0.0)
+    return Observer(
+        SETTINGS, "group", index, session, threading.Condition(), lambda: (1.5, 1 << 20), lines.append, lambda: watch
+    )
 
 
 def test_phases_follow_the_session() -> None:
@@ -53,7 +58,7 @@ def test_phases_follow_the_session() -> None:
     status = observer.status
     assert seen == [STARTING, JOINING, FEEDING, TRAINING, EXPORTING] and status.phase == ENDED
     assert (status.rows_in, status.rows_read, status.attempt, status.cpu_s) == (7, 7, 2, 1.5)
-    assert (status.step, status.metrics, status.is_worker) == (3, {"bad": None, "loss": 0.5}, True)
+    assert (status.step, status.metrics["loss"], status.is_worker) == (3, 0.5, True) and math.isnan(status.metrics["bad"])
     assert not _observer(session, 1).status.is_worker
 
 
@@ -76,7 +81,7 @@ def test_a_status_is_stored_with_flinks_logs(tmp_path: pathlib.Path, monkeypatch
     observer.look()
     (path,) = tmp_path.iterdir()
     assert path.name == "akdl-group-chief-0-0.status"
-    status = MemberStatus.from_json(path.read_text())
+    status = MemberStatus.FromString(path.read_bytes())
     assert status.lines_before + len(status.lines) == 600 and 10 < len(status.lines) < 100
     assert status.lines[-1].startswith("599 ")
 
@@ -105,43 +110,44 @@ def test_reports_are_logged_every_few_seconds_and_the_last_one_at_once(monkeypat
 
 
 @pytest.mark.parametrize(
-    ("rows", "cpu_s", "idle_s"),
+    ("moved", "worked_s", "cpu_s", "idle_s", "is_spinning"),
     [
-        (0, 0.0, 4.0),
-        (1, 0.0, 0.0),  # it has taken or written rows
-        (0, 4.0 * BUSY + 0.01, 0.0),  # it computes
-        (0, 4.0 * BUSY - 0.01, 4.0),  # as a process does that waits for others
+        (0, 0.0, 0.0, 4.0, False),
+        (1, 0.0, 4.0, 0.0, False),  # it has taken or written rows, or reported
+        (0, 4.0 * BUSY + 0.01, 4.0, 0.0, False),  # it computes
+        (0, 4.0 * BUSY - 0.01, 4.0 * BUSY - 0.01, 4.0, False),  # as a process does that waits for others
+        (0, 0.0, 4.0, 4.0, True),  # it polls, or loops
     ],
 )
-def test_what_counts_as_progress(rows: int, cpu_s: float, idle_s: float) -> None:
+def test_what_counts_as_progress(moved: int, worked_s: float, cpu_s: float, idle_s: float, is_spinning: bool) -> None:
     progress = ProgressWatch(100.0)
-    progress.look(104.0, rows, cpu_s)
-    assert progress.idle_s == idle_s
+    progress.look(104.0, moved, worked_s, cpu_s)
+    assert (progress.idle_s, progress.is_spinning) == (idle_s, is_spinning)
 
 
 def test_each_look_compares_with_the_one_before() -> None:
     progress = ProgressWatch(0.0)
-    progress.look(1.0, rows=5, cpu_s=3.0)
+    progress.look(1.0, moved=5, worked_s=3.0)
     for second in range(2, 22):
-        progress.look(second, rows=5, cpu_s=3.0 + (second - 1) * 0.9 * BUSY)  # less than BUSY of each second
+        progress.look(second, moved=5, worked_s=3.0 + (second - 1) * 0.9 * BUSY)  # less than BUSY of each second
     assert progress.idle_s == 20.0
-    progress.look(22.0, rows=5, cpu_s=3.0 + 20 * 0.9 * BUSY + 1.1 * BUSY)
+    progress.look(22.0, moved=5, worked_s=3.0 + 20 * 0.9 * BUSY + 1.1 * BUSY)
     assert progress.idle_s == 0.0
 
 
 def test_the_end_is_progress_once() -> None:
     progress = ProgressWatch(0.0)
-    progress.look(4.0, rows=0, cpu_s=0.0)
+    progress.look(4.0, moved=0, worked_s=0.0)
     progress.end()
     assert progress.idle_s == 0.0
-    progress.look(7.0, rows=0, cpu_s=0.0)
+    progress.look(7.0, moved=0, worked_s=0.0)
     progress.end()
     assert progress.idle_s == 3.0
 
 
 def test_a_host_that_was_asleep_does_not_end_its_jobs_as_it_wakes_up() -> None:
     progress = ProgressWatch(0.0)
-    progress.look(3600.0, rows=0, cpu_s=0.0)
+    progress.look(3600.0, moved=0, worked_s=0.0)
     assert progress.idle_s == MOST_IDLE_S
 
 
@@ -166,6 +172,6 @@ def test_the_status_of_a_task(tmp_path: pathlib.Path, monkeypatch: pytest.Monkey
     assert (status.rows_in, status.rows_out, status.label) == (15, 15, "task 3")
     assert set(status.phase_s) == {STARTING, FEEDING} and status.script_waited_s + status.flink_waited_s <= status.age_s + 0.02
     (path,) = tmp_path.iterdir()
-    assert path.name == "akdl-predicts_1-task-3-0.ended" and MemberStatus.from_json(path.read_text()) == status
+    assert path.name == "akdl-predicts_1-task-3-0.ended" and MemberStatus.FromString(path.read_bytes()) == status
     registry.forget_groups(["predicts_1"])
     assert registry.statuses(["predicts_1"]) == []

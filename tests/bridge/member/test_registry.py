@@ -6,9 +6,9 @@ import pytest
 
 from akdl.wire import Report
 from bridge.member import registry
-from bridge.member.status import MemberStatus
 from tests.support.beam_worker import Worker
 from tests.support.leftovers import wait_until
+from tests.support.statuses import status_of
 
 pytestmark = pytest.mark.process
 
@@ -17,7 +17,7 @@ class Member:
     """Waits for Flink to call."""
 
     group, label, unanswered_s, is_stopped = "here", "chief 0", 0.0, False
-    report, status = Report(), MemberStatus("here", 0, "chief 0", rows_in=3)
+    report, status = Report(), status_of("here", 0, "chief 0", rows_in=3)
 
     @property
     def observer(self) -> Member:

@@ -98,12 +98,22 @@ def test_a_fault_does_no_harm(start: Start, fault: str) -> None:
     assert sorted(ids(start(fault))) == list(range(1000))
 
 
-@pytest.mark.parametrize("moment", ["before", "while", "after"])
-@pytest.mark.fault("scripts", "The stack of a script that hangs is shown")
-def test_a_script_that_hangs_is_shown_where_it_stands(start: Start, moment: str) -> None:
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "hangs_before_reading", "hangs_while_reading", "hangs_after_reading", "loops_in_python", "loops_in_c",
+        "loops_with_the_interpreter_lock", "waits_for_two_locks",
+    ],
+)  # fmt: skip
+@pytest.mark.fault("scripts", "The stack of a script that hangs is shown, also where it uses the processor")
+def test_a_script_that_hangs_is_shown_where_it_stands(start: Start, fault: str) -> None:
     with pytest.raises(TaskError, match="no process of the group has made progress for 1 s") as caught:
-        ids(start(f"hangs_{moment}_reading", stall_timeout_s=1.0))
-    assert f"in hangs_{moment}_reading" in str(caught.value)
+        ids(start(fault, stall_timeout_s=1.0))
+    assert f"in {fault}" in str(caught.value)
+
+
+def test_a_script_that_works_in_silence_does_not_hang(start: Start) -> None:
+    assert sorted(ids(start("works_without_words", stall_timeout_s=2.0))) == list(range(1000))
 
 
 @pytest.mark.fault("scripts", "An error in a thread of the script is logged")

@@ -6,23 +6,9 @@ import pathlib
 
 import pytest
 
-from bridge.member.status import ENDED, FEEDING, STARTING, TRAINING, WRITE_S, Clock, MemberStatus, StatusFile
-
-
-def test_a_status_comes_back_from_its_line() -> None:
-    status = MemberStatus("g", 1, "worker 1", rows_in=3, metrics={"loss": 0.5, "bad": None}, lines=("żółć", "a\x1bb"))
-    text = status.to_json()
-    assert "\n" not in text and MemberStatus.from_json(text) == status
-
-
-def test_entries_of_a_newer_release_are_left_out() -> None:
-    assert MemberStatus.from_json('{"group": "g", "index": 0, "label": "chief 0", "mood": 7}').label == "chief 0"
-
-
-@pytest.mark.parametrize("text", ["", "{", "[1]", "7", '{"group": "g"}'])
-def test_what_is_no_status_is_refused(text: str) -> None:
-    with pytest.raises(ValueError):
-        MemberStatus.from_json(text)
+from akdl.wire.status_pb2 import MemberStatus
+from bridge.member.status import ENDED, FEEDING, STARTING, TRAINING, WRITE_S, Clock, StatusFile
+from tests.support.statuses import status_of
 
 
 def test_a_clock_adds_up_phases_and_waits() -> None:
@@ -39,11 +25,11 @@ def test_a_clock_adds_up_phases_and_waits() -> None:
 
 def test_a_file_is_written_each_second(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLINK_LOG_DIR", str(tmp_path))
-    file, status = StatusFile("g-chief-0-0", 1.0), MemberStatus("g", 0, "chief 0")
+    file, status = StatusFile("g-chief-0-0", 1.0), status_of("g", 0, "chief 0")
     assert file.is_due(1.0)
     file.write(status, 1.0)
     (path,) = tmp_path.iterdir()
-    assert MemberStatus.from_json(path.read_text()) == status and path.stat().st_mode & 0o777 == 0o600
+    assert MemberStatus.FromString(path.read_bytes()) == status and path.stat().st_mode & 0o777 == 0o600
     assert not file.is_due(1.0 + WRITE_S / 2) and file.is_due(1.0 + WRITE_S)
 
 
@@ -51,16 +37,16 @@ def test_the_last_status_has_a_file_that_nobody_has_read(tmp_path: pathlib.Path,
     """Flink gives out for seconds what it has given out before: a driver took the rows of the second before for all."""
     monkeypatch.setenv("FLINK_LOG_DIR", str(tmp_path))
     file = StatusFile("g-chief-0-0", 1.0)
-    file.write(MemberStatus("g", 0, "chief 0"), 1.0)
+    file.write(status_of("g", 0, "chief 0"), 1.0)
     (before,) = tmp_path.iterdir()
-    last = MemberStatus("g", 0, "chief 0", phase=ENDED)
+    last = status_of("g", 0, "chief 0", phase=ENDED)
     file.write(last, 1.5)
     (path,) = tmp_path.iterdir()
-    assert path.stem == before.stem and path.name != before.name and MemberStatus.from_json(path.read_text()) == last
+    assert path.stem == before.stem and path.name != before.name and MemberStatus.FromString(path.read_bytes()) == last
 
 
 def test_without_a_folder_nothing_is_written(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLINK_LOG_DIR", str(tmp_path / "none"))
     file = StatusFile("g-chief-0-0", 0.0)
-    file.write(MemberStatus("g", 0, "chief 0"), 0.0)
+    file.write(status_of("g", 0, "chief 0"), 0.0)
     assert not file.is_due(9.0) and list(tmp_path.iterdir()) == []

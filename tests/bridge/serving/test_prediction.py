@@ -24,7 +24,7 @@ from bridge.serving.model_process import ModelSettings
 from bridge.serving.prediction import PredictionSettings, _Predict, kinds_by_key, predict_table
 from operators import useLocalEnv
 from tests.akdl.serving import models
-from tests.support.leftovers import task_processes, wait_until
+from tests.support.leftovers import suspend, task_processes, wait_until
 
 pytestmark = pytest.mark.flink
 _groups = itertools.count()
@@ -176,7 +176,7 @@ def predicting() -> Iterator[Any]:
 def test_three_chunks_are_under_way_and_leave_in_their_order(predicting: Any) -> None:
     function = predicting()
     (process,) = task_processes()
-    process.suspend()
+    suspend(process)
     for number in range(3):
         assert list(function.chunk(number, kinds=bytes([number]))) == [], "it does not wait for the answer"
     found: list[Any] = []
@@ -194,12 +194,36 @@ def test_three_chunks_are_under_way_and_leave_in_their_order(predicting: Any) ->
 
 
 @pytest.mark.tf
+@pytest.mark.fault("jobs", "When one of several processes with the model is killed, the task fails and no row leaves twice")
+def test_chunks_go_to_the_process_with_the_least_work(predicting: Any) -> None:
+    function = predicting(process={"copies": 2})
+    processes = task_processes()
+    assert len(processes) == 2
+    for each in processes:
+        suspend(each)
+    for number in range(6):
+        assert list(function.chunk(number)) == []
+    sent = [to for _, _, _, to in function.function._sent]
+    assert [sent.count(each) for each in function.function._processes] == [3, 3]
+    processes[0].resume()  # its rows are ready, but leave in their order
+    first = [request for _, _, request, to in function.function._sent if to._pid == processes[0].pid]
+    wait_until(lambda: all(request.is_done for request in first), "one of the processes has answered")
+    processes[1].resume()
+    assert [rows["k"] for rows, _ in function.all_out()] == [[number] for number in range(6)]
+    (idle,) = [each for each in processes if each.pid == function.function._processes[0]._pid]  # gets the next chunk
+    idle.kill()
+    psutil.wait_procs([idle], 60)
+    with pytest.raises(TaskError, match="the process that serves the model has ended"):
+        print([*function.chunk(1), *function.chunk(2), *function.all_out()])
+
+
+@pytest.mark.tf
 def test_large_chunks_are_under_way_alone(predicting: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bridge.serving.prediction._MOST_SENT_BYTES", 100)
     function, many = predicting(), range(100)
     assert [rows["k"] for rows, _ in [*function.chunk(*many), *function.chunk(*many), *function.all_out()]] == [[*many]] * 2
     (process,) = task_processes()
-    process.suspend()
+    suspend(process)
     list(function.chunk(*many))
     second = threading.Thread(target=lambda: list(function.chunk(1)))
     second.start()
@@ -215,7 +239,7 @@ def test_a_bad_row_in_the_second_of_three_chunks(predicting: Any) -> None:
     (function, with_column) = predicting(), predicting(error_column="e")
     processes = task_processes()
     for process in processes:
-        process.suspend()
+        suspend(process)
     for each in (function, with_column):
         assert [list(each.chunk(*keys)) for keys in ([1], [2, None], [3])] == [[], [], []]
     for process in processes:
@@ -231,16 +255,17 @@ def test_a_bad_row_in_the_second_of_three_chunks(predicting: Any) -> None:
 
 
 @pytest.mark.tf
+@pytest.mark.parametrize("under_way", [1, 2, 3])
 @pytest.mark.fault(
-    "jobs", "A model process that is killed with several batches under way fails the task, and no row leaves twice"
+    "jobs", "A model process that is killed with one, two or three batches under way fails the task, and no row leaves twice"
 )
-def test_a_process_killed_with_requests_under_way_fails_the_task(predicting: Any) -> None:
+def test_a_process_killed_with_requests_under_way_fails_the_task(predicting: Any, under_way: int) -> None:
     function = predicting()
     assert list(function.chunk(7)) + list(function.all_out()) == [({"k": [7], "p": [16.0]}, None)]
     (process,) = task_processes()
-    process.suspend()
-    for number in range(3):
-        list(function.chunk(number))
+    suspend(process)
+    for number in range(under_way):
+        assert list(function.chunk(number)) == []
     process.kill()
     psutil.wait_procs([process], 60)
     with pytest.raises(TaskError, match="the process that serves the model has ended"):
@@ -251,26 +276,30 @@ def test_a_process_killed_with_requests_under_way_fails_the_task(predicting: Any
 def test_after_a_newer_model_no_row_is_of_the_older_one(predicting: Any) -> None:
     """Requests are computed side by side, so an older model may answer the later one of two."""
     function = predicting()
-    list(function.chunk(1))
-    assert list(function.all_out()) == [({"k": [1], "p": [4.0]}, None)]
-    function.function._process.replace(models.scaled(3.0), "newer")
+    assert [*function.chunk(1), *function.all_out()] == [({"k": [1], "p": [4.0]}, None)]
+    function.function._processes[0].replace(models.scaled(3.0), "newer")
     assert [rows["p"] for rows, _ in [*function.chunk(1), *function.all_out()]] == [[6.0]]
-    list(function.chunk(2))
+    processes = task_processes()
+    for process in processes:
+        suspend(process)
+    assert list(function.chunk(2)) == []
+    for process in processes:
+        process.resume()
     sent = function.function._sent
     answer = sent[0][2].call.result(60)
     answer.model, answer.rows.columns[0].values = 1, np.array([0.0], "f8").tobytes()  # as if the older one had done it
     assert [rows["p"] for rows, _ in function.all_out()] == [[9.0]]
 
 
-ENDLESS = {"serving": {"batch_size": 2, "infer_timeout_s": 1.0}, "process": {"infer_timeout_s": 1.0}}
+ENDLESS = {"serving": {"batch_size": 2, "infer_timeout_s": 1.0}}
 
 
 @pytest.mark.tf
 @pytest.mark.fault("data", "A row with which the model does not end goes to errorCol, and the rows next to it are predicted")
 def test_a_row_with_which_the_model_does_not_end(predicting: Any) -> None:
     """Another task of the host has batches under way, and loses none of them."""
-    settings: dict[str, Any] = {**ENDLESS, "model": models.endless(9)}
-    settings["process"]["group"] = f"endless_{next(_groups)}"
+    process = {"group": f"endless_{next(_groups)}"}
+    settings: dict[str, Any] = {**ENDLESS, "process": process, "model": models.endless(9)}
     function, beside = predicting(**settings, error_column="e"), predicting(**settings)
     (first,) = task_processes()
     found = [*function.chunk(1), *function.chunk(*range(2, 12)), *function.chunk(20, 21)]
@@ -289,7 +318,7 @@ def test_a_row_with_which_the_model_does_not_end(predicting: Any) -> None:
 @pytest.mark.tf
 def test_a_model_of_a_stream_is_not_tried_again(predicting: Any) -> None:
     """A fresh process would have the first model."""
-    process = {"infer_timeout_s": 1.0, "restarts": False}
+    process = {"restarts": False}
     function = predicting(**{**ENDLESS, "process": process, "model": models.endless(9)})
     with pytest.raises(
         TaskError, match=r"TestOp: the model did not finish 1 rows within 1 s \(inferTimeout\), and its process"

@@ -20,11 +20,7 @@ def test_plugins_are_taken_and_not_used(caplog: pytest.LogCaptureFixture) -> Non
     downloader.downloadAll()
     downloader.upgrade()
     assert downloader.listAvailablePlugins() == downloader.listAvailablePluginVersions("tf_predictor_linux") == []
-    assert len(caplog.records) == 6 and all("akdl has no plugins: TensorFlow" in each.message for each in caplog.records)
-    assert AlinkGlobalConfiguration.getPluginDir() == "/plugins"
-    assert AlinkGlobalConfiguration.getPluginUrl() == "http://plugins"
-    assert not AlinkGlobalConfiguration.getAutoPluginDownload()
-    assert AlinkGlobalConfiguration.getFlinkVersion().startswith("flink-")
+    assert len(caplog.records) == 9 and all("akdl has no plugins: TensorFlow" in each.message for each in caplog.records)
 
 
 def test_a_flink_home_is_not_used(caplog: pytest.LogCaptureFixture) -> None:

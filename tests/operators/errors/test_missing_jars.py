@@ -47,6 +47,17 @@ def test_the_jar_of_a_format() -> None:
     assert "no connector 'jdbc': its jar" in told and "akdl-jars jdbc-postgresql\n" in told
 
 
+def test_the_plugin_of_a_storage() -> None:
+    text = "Caused by: org.apache: Could not find a file system implementation for scheme '{}'. The scheme is ..."
+    told = str(missing_jar(text.format("s3a")))
+    assert (
+        told.startswith("Flink needs its plugin for s3:// addresses. ")
+        and "'jars': ['s3']" in told
+        and "akdl-jars s3 prints" in told
+    )
+    assert missing_jar(text.format("gs")) is None
+
+
 def test_a_wrong_name() -> None:
     told = str(missing_jar(KAFKA.replace("'kafka'", "'datagne'")))
     assert told.startswith("Flink has no connector 'datagne' (did you mean 'datagen'?). Available: blackhole, datagen.\n")

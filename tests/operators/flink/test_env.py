@@ -89,7 +89,10 @@ def test_process_output_is_shown_in_debug_mode_or_on_demand() -> None:
 
 @pytest.mark.flink
 def test_settings_of_a_local_environment() -> None:
-    benv, btenv, senv, stenv = useLocalEnv(3, config={"python.fn-execution.bundle.size": 7, "pipeline.object-reuse": False})
+    path = {"execution.state-recovery.path": "file:///savepoint"}
+    benv, btenv, senv, stenv = useLocalEnv(
+        3, config={"python.fn-execution.bundle.size": 7, "pipeline.object-reuse": False, **path}
+    )
     batch, stream = btenv.get_config(), stenv.get_config()
     for env, config in ((benv, batch), (senv, stream)):
         assert env.get_parallelism() == 3
@@ -99,6 +102,7 @@ def test_settings_of_a_local_environment() -> None:
         assert config.get("python.fn-execution.bundle.time", "") == "200"
         assert config.get("pipeline.object-reuse", "") == "false"
     assert batch.get("execution.runtime-mode", "") == "BATCH"
+    assert (batch.get(*path, ""), stream.get(*path, "")) == ("", *path.values()), "only streams continue from a savepoint"
     assert batch.get("jobmanager.scheduler", "") == "Default"
     assert batch.get("execution.batch-shuffle-mode", "") == "ALL_EXCHANGES_PIPELINED"
     assert stream.get("execution.runtime-mode", "STREAMING") == "STREAMING"

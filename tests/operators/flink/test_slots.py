@@ -15,7 +15,7 @@ import pytest
 
 from bridge.exceptions import ConfigurationError
 from operators import resetEnv, useLocalEnv, useRemoteEnv
-from operators.flink.slots import Need, check_slots, rest_of
+from operators.flink.slots import Need, check_scheduler, check_slots, rest_of
 
 GROUP = Need.of_group("TensorFlow2BatchOp", 3, 1)
 
@@ -197,3 +197,23 @@ def test_the_environments_have_the_keys(mode: str) -> None:
         check_slots(getattr(useLocalEnv(2), mode).get_config(), [GROUP])
     finally:
         resetEnv()
+
+
+@pytest.mark.parametrize("config", [{"jobmanager.scheduler": "Adaptive"}, {"scheduler-mode": "REACTIVE"}])
+def test_the_adaptive_scheduler_is_refused(config: dict[str, str]) -> None:
+    with pytest.raises(ConfigurationError, match="MyOp needs all of its tasks, .* Set jobmanager.scheduler to default"):
+        check_scheduler(config, "MyOp")
+
+
+def test_the_scheduler_of_a_cluster_is_found() -> None:
+    for value in ("Default", "Adaptive"):
+        answer = [{"key": "jobmanager.scheduler", "value": value}, {"key": "rest.port", "value": "1"}]
+        refused = (
+            pytest.raises(ConfigurationError, match="adaptive scheduler") if value == "Adaptive" else contextlib.nullcontext()
+        )
+        with serving(lambda path: answer) as config, refused:  # noqa: B023
+            check_scheduler(config, "MyOp")
+            check_scheduler({**config, "jobmanager.scheduler": "Default"}, "MyOp")
+    with serving(lambda path: {}["a LookupError"]) as config:
+        check_scheduler(config, "MyOp")
+    check_scheduler({"execution.target": "local"}, "MyOp")

@@ -11,7 +11,10 @@ from operators.params import catalog
 from operators.params.saved import HARMLESS, saved_params
 
 SCHEMA = {"outputSchemaStr": "y FLOAT"}
-HARMFUL = {"modelPath", "modelFilePath", "modelStreamFilePath", "modelStreamStartTime", "pythonEnv", "envVars"}
+HARMFUL = {
+    "modelPath", "modelFilePath", "modelStreamFilePath", "modelStreamStartTime", "pythonEnv", "envVars", "candidatePath",
+    "candidateShare", "candidateRows", "candidateAgreement", "candidateTolerance",
+}  # fmt: skip
 
 
 def test_each_parameter_of_a_predictor_is_harmless_or_refused() -> None:

@@ -17,11 +17,13 @@ from operators.prepare import made_env
 from operators.prepare.made_env import main
 from operators.prepare.python_env import find_python
 from operators.prepare.requirements import Wanted
+from operators.progress import doctor
 
 pytestmark = pytest.mark.process
 
 PACKAGES = {
     "tensorflow": ["2.15.1", "2.21.0"], "numpy": ["2.0.0"], "grpcio": ["1.80.0"], "protobuf": ["6.31.0"], "tiny": ["1.0"],
+    "older": ["1.0"],
 }  # fmt: skip
 MODULES = {"grpcio": "grpc", "protobuf": "google/protobuf"}
 
@@ -33,10 +35,11 @@ def cache(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Pa
     index.mkdir()
     for name, version in ((name, version) for name, versions in PACKAGES.items() for version in versions):
         info = f"{name}-{version}.dist-info"
-        with zipfile.ZipFile(index / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
+        tag = "cp35-cp35m-any" if name == "older" else "py3-none-any"
+        with zipfile.ZipFile(index / f"{name}-{version}-{tag}.whl", "w") as wheel:
             wheel.writestr(f"{MODULES.get(name, name)}/__init__.py", "")
             wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-            wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: us\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            wheel.writestr(f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: us\nRoot-Is-Purelib: true\nTag: {tag}\n")
             wheel.writestr(f"{info}/RECORD", "")
     (tmp_path / "index.toml").write_text(f'no-index = true\nfind-links = ["{index}"]\npython-downloads = "never"\n')
     monkeypatch.setenv("UV_CONFIG_FILE", str(tmp_path / "index.toml"))
@@ -76,6 +79,7 @@ def test_made_once_by_content(cache: pathlib.Path, caplog: pytest.LogCaptureFixt
         (["tensorflow", "tiny==9"], "^Op: pythonEnv: no Python environment with tensorflow, tiny==9 .* no version of tiny==9"),
         (["tensorflow", "absent"], "uv: No solution found .* absent was not found"),
         (["tiny"], "^Op: pythonEnv: a Python environment with tiny cannot run scripts: tensorflow is missing. Require it too$"),
+        (["tensorflow", "older"], "no Python environment with Python ==3.5.*, tensorflow, older .*uv: No interpreter"),
         (
             ["python==3.1.*", "tensorflow"],
             "no Python environment with Python ==3.1.*, tensorflow could be made. uv: No interpreter",
@@ -140,6 +144,15 @@ def test_the_command(cache: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest
     assert "there is no environment 'nothing'" in capsys.readouterr().err
     assert main(["remove", name]) == 0 and capsys.readouterr().out == f"{name}  removed\n"
     assert not list(cache.glob("?" * 32))
+
+
+def test_functions_need_no_tensorflow(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["make", "tiny==1.*"]) == 0
+    assert version_in(capsys.readouterr().out.strip(), "tiny") == "1.0"
+    script = tmp_path / "train.py"
+    script.write_text('# /// script\n# dependencies = ["tiny==1.*"]\n# ///\n')
+    found = doctor.python_of(str(script))
+    assert found.state == doctor.NOTE and "predictFn" in found.remedy and "/akdl/envs/" in found.found
 
 
 def test_packed_for_other_hosts(tmp_path: pathlib.Path) -> None:

@@ -30,7 +30,7 @@ from operators.prepare.main_script import check_main, trains_apart
     ],
 )
 def test_what_can_be_run(source: str) -> None:
-    check_main("Op", "s.py", source.encode())
+    check_main("Op", "s.py", source.encode(), 2)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,31 @@ def test_what_can_be_run(source: str) -> None:
 def test_what_cannot(source: str, hint: str) -> None:
     expected = f"^Op: /home/s.py defines no function `main`{hint}: the main script needs `def main"
     with pytest.raises(ConfigurationError, match=expected):
-        check_main("Op", "/home/s.py", source.encode())
+        check_main("Op", "/home/s.py", source.encode(), 2)
+
+
+FUNCTIONS = "def model_fn(): pass\ndef train_input_fn(): pass\n"
+IMPORT = "from akdl.estimator.group import train_and_evaluate\n"
+DNN = "from akdl.models.tf.dnn import dnn_batch\n"
+MAIN = "def main(config): pass\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "size", "needs_it"),
+    [
+        (FUNCTIONS, 1, True),
+        (FUNCTIONS + MAIN, 1, False),
+        (FUNCTIONS + "def awf_create_model_fn(): pass", 1, False),
+        (IMPORT + MAIN, 1, True),
+        (IMPORT + MAIN + "tf_version()", 1, False),
+        (f"try:\n    {IMPORT}except RuntimeError:\n    pass\n{MAIN}", 1, False),
+        (DNN + MAIN, 1, False),
+        (DNN + MAIN, 2, True),
+        (MAIN, 2, False),
+    ],
+)
+def test_scripts_of_an_estimator(source: str, size: int, needs_it: bool) -> None:
+    assert check_main("Op", "s.py", source.encode(), size) is needs_it
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import pathlib
 import sys
+from contextlib import nullcontext
+from typing import Any
 
 import pytest
 
+from akdl.process import preflight
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema
 from operators import TensorFlow2BatchOp
+from operators.prepare import main_script
 from operators.prepare.plan import counts, plan
 
 INPUT = Schema.parse("id BIGINT, score DOUBLE")
@@ -76,6 +80,15 @@ def test_settings(folder: pathlib.Path) -> None:
     assert settings.env_vars == ("A", "B=secret") and "secret" not in repr(settings)
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_function_is_a_script(workers: int) -> None:
+    def doubles(task_config: Any) -> None:
+        """Double the prices."""
+
+    settings = _plan(TensorFlow2BatchOp(mainScriptFile=doubles, outputSchemaStr="id BIGINT", numWorkers=workers, numPSs=0))
+    assert settings.main_script == "doubles_function.py"
+
+
 def test_parameter_servers_follow_from_the_parallelism(folder: pathlib.Path) -> None:
     op = TensorFlow2BatchOp(userFiles=[], mainScriptFile="main.py", outputSchemaStr="x INT")
     settings = _plan(op, parallelism=8)
@@ -109,6 +122,42 @@ def test_a_coordinating_chief_needs_somebody_to_coordinate(folder: pathlib.Path,
     )
     with pytest.raises(ConfigurationError, match=f"chiefCoordinates needs .*; there would be {workers} and {servers}"):
         _plan(op)
+
+
+@pytest.mark.parametrize(
+    ("keras", "change", "is_refused"),
+    [
+        ("3.15.1", {}, True),
+        ("3.15.1", {"numWorkers": 1}, False),
+        ("3.15.1", {"envVars": ["TF_USE_LEGACY_KERAS=1"]}, False),
+        ("3.15.1", {"envVars": ["TF_USE_LEGACY_KERAS"]}, True),
+        ("2.15.0", {}, False),
+        (None, {}, False),
+    ],
+)
+def test_a_group_that_keras_cannot_train_is_refused_before_flink_starts(
+    keras: str | None, change: dict[str, Any], is_refused: bool, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(main_script, "installed", lambda package: keras)
+    monkeypatch.delenv("TF_USE_LEGACY_KERAS", raising=False)
+    (folder / "main.py").write_text(
+        "from akdl.engine.strategy import choose_strategy\nfrom akdl.engine.train import train_keras_model\ndef main(config): ..."
+    )
+    given = {"mainScriptFile": "main.py", "outputSchemaStr": "x INT", "numWorkers": 2, "numPSs": 0, **change}
+    with pytest.raises(ConfigurationError, match="Op: Keras 3 does not train with") if is_refused else nullcontext():
+        _plan(TensorFlow2BatchOp(**given))
+
+
+def test_functions_of_an_estimator_are_refused_before_flink_starts_where_tensorflow_has_none(
+    folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = preflight.versions()
+    monkeypatch.setattr(preflight, "versions", lambda: {**found, "tensorflow": "2.16.2"})
+    (folder / "main.py").write_text("def model_fn(): ...\ndef train_input_fn(): ...")
+    op = TensorFlow2BatchOp(mainScriptFile="main.py", outputSchemaStr="x INT", numWorkers=1, numPSs=0)
+    with pytest.raises(ConfigurationError, match=r"^Op: main.py needs tf.estimator, which TensorFlow 2.16.2 of"):
+        _plan(op)
+    assert _plan(op, elsewhere=True), "hosts may have another TensorFlow"
 
 
 def test_rows_that_are_read_once_cannot_wait_for_others(folder: pathlib.Path) -> None:

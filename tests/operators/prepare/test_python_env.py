@@ -7,6 +7,7 @@ import os
 import pathlib
 import subprocess
 import sys
+from contextlib import nullcontext
 
 import pytest
 
@@ -52,7 +53,7 @@ def test_an_archive(tmp_path: pathlib.Path, name: str) -> None:
         ("empty", "has no bin/python$"),
         ("text", "/text is not executable$"),
         ("text.zip", "^Op: pythonEnv: .*text.zip: it is damaged, or neither a zip nor a tar file$"),
-        ("other.zip", "^Op: pythonEnv: .*other.zip: expected bin/python at the root of the archive or in its one folder"),
+        ("other.zip", "^Op: pythonEnv: .*other.zip: expected bin/python at its root or in its one folder"),
         ("damaged.zip", "^Op: pythonEnv: .*damaged.zip: it is damaged: Bad magic number for central directory$"),
         ("memory://akdl-nothing/env.zip", "^Op: pythonEnv: memory://akdl-nothing/env.zip: there is no such file$"),
     ],
@@ -99,6 +100,25 @@ def test_what_scripts_need_is_looked_for_before_a_job_starts(tmp_path: pathlib.P
     monkeypatch.setattr(preflight, "versions", lambda: {**found, "tensorflow": None})
     with pytest.raises(ConfigurationError, match=r"^Op: .*: tensorflow is missing; install what it needs \(.*tensorflow>=1.15"):
         check_python("Op", None)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("version", ["2.16.2", "2.15.1", "1.15.5", "(version unknown)"])
+def test_an_estimator_is_refused_before_a_job_starts_where_there_is_none(
+    version: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\necho Python 3.12.1, tensorflow '{version}', numpy 2.1.3\n")
+    python.chmod(0o755)
+    found = preflight.versions()
+    monkeypatch.setattr(preflight, "versions", lambda: {**found, "tensorflow": version if version[0] != "(" else ""})
+    for named, path in ((str(python), python), (None, sys.executable)):
+        check_python("Op", named)
+        message = (
+            f'^Op: s.py needs tf.estimator, which TensorFlow {version} of {path} does not have: .*pythonEnv="tensorflow==2.15.'
+        )
+        with pytest.raises(ConfigurationError, match=message) if version == "2.16.2" else nullcontext():
+            check_python("Op", named, "s.py")
 
 
 def test_an_interpreter_that_does_not_answer_is_left_to_its_start(tmp_path: pathlib.Path) -> None:

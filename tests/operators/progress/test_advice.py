@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from bridge.member.status import EXPORTING, FEEDING, STARTING, TRAINING, MemberStatus
+from akdl.wire.status_pb2 import MemberStatus
+from bridge.member.status import EXPORTING, FEEDING, STARTING, TRAINING
 from operators.progress.advice import advise
 from operators.progress.record import Record
+from tests.support.statuses import status_of
 
 
 def _record(*members: list[MemberStatus], total_s: float = 60.0, **phase_s: float) -> Record:
@@ -17,7 +19,7 @@ def _record(*members: list[MemberStatus], total_s: float = 60.0, **phase_s: floa
 
 
 def _status(index: int = 0, **known: Any) -> MemberStatus:
-    return MemberStatus("g", index, f"worker {index}", **known)
+    return status_of("g", index, f"worker {index}", **known)
 
 
 def _with_memory(*megabytes: int) -> list[MemberStatus]:
@@ -35,7 +37,7 @@ def _with_memory(*megabytes: int) -> list[MemberStatus]:
         (_record([_status(0, rows_in=4)], [_status(1, rows_in=10)]), "set equalSteps", "from 4 to 10 rows"),
         (_record([_status(cpu_s=3.0, phase_s={TRAINING: 30.0})]), "waited while it trained", "3 processor seconds in 30"),
         (_record(_with_memory(400, 500, 600, 1200)), "Memory grows", "600 MB after 20 seconds and 1,200 MB"),
-        (_record([_status(step=7, metrics={"loss": None})]), "loss is not finite", "step 7"),
+        (_record([_status(step=7, metrics={"loss": float("nan")})]), "loss is not finite", "step 7"),
     ],
 )
 def test_advice_has_its_evidence(record: Record, text: str, evidence: str) -> None:

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from bridge.member.status import ENDED, FEEDING, MemberStatus
+from akdl.wire.status_pb2 import MemberStatus
+from bridge.member.status import ENDED, FEEDING
 from operators.progress.display import StatusPoller
 from operators.progress.record import read_record
 from operators.progress.state import Line, Shown
+from tests.support.statuses import status_of
 
 
 class _Source:
@@ -36,12 +38,12 @@ class _Renderer:
 
 
 def _status(**known: object) -> MemberStatus:
-    return MemberStatus("g", 0, "chief 0", **known)  # type: ignore[arg-type]
+    return status_of("g", 0, "chief 0", **known)  # type: ignore[arg-type]
 
 
 def test_the_last_look_is_shown_in_the_end() -> None:
     renders = _Renderer()
-    source = _Source([_status(phase=ENDED, rows_in=7), MemberStatus("other", 0, "chief 0", rows_in=99)])
+    source = _Source([_status(phase=ENDED, rows_in=7), status_of("other", 0, "chief 0", rows_in=99)])
     watch = StatusPoller({"g": Shown("a.py", trains=True)}, source, renders, says=False, elsewhere=False)
     watch.stop(failed=False)
     watch.run()

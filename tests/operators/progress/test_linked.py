@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from bridge.member.registry import forget_groups, note
-from bridge.member.status import ENDED, FEEDING, MemberStatus
+from bridge.member.status import ENDED, FEEDING
 from operators.flink.rest import Rest
 from operators.progress import linked
 from operators.progress.linked import note_linked, note_told, shown_if_seen
 from operators.progress.renderers import SWITCH
 from operators.progress.state import Shown
+from tests.support.statuses import status_of
 
 OPERATORS = {"linked_1": Shown("a.py"), "linked_2": Shown("b.py")}
 
@@ -31,15 +32,15 @@ def test_a_job_that_is_waited_for_late_is_shown_once(capsys: pytest.CaptureFixtu
     assert shown() == []
     note_linked(OPERATORS, None)
     assert shown() == []
-    ended = MemberStatus("linked_1", 0, "chief 0", phase=ENDED, rows_in=7, rows_out=5, age_s=30.0, phase_s={FEEDING: 30.0})
+    ended = status_of("linked_1", 0, "chief 0", phase=ENDED, rows_in=7, rows_out=5, age_s=30.0, phase_s={FEEDING: 30.0})
     note(ended)
     assert shown() == ["a.py: 7 rows in, 5 out, 30 s: feed 30"]
     note(ended)  # as a file beside Flink's logs says it still
     assert shown() == []
-    note(MemberStatus("linked_1", 0, "chief 0", phase=FEEDING, rows_in=9, age_s=3.0, phase_s={FEEDING: 3.0}))
+    note(status_of("linked_1", 0, "chief 0", phase=FEEDING, rows_in=9, age_s=3.0, phase_s={FEEDING: 3.0}))
     assert shown() == ["a.py: 9 rows, 3 s: feed 3"]
     note_told(OPERATORS)
-    note(MemberStatus("linked_2", 0, "chief 0", phase=ENDED))
+    note(status_of("linked_2", 0, "chief 0", phase=ENDED))
     assert shown() == []
     forget_groups(OPERATORS)
 
@@ -47,7 +48,7 @@ def test_a_job_that_is_waited_for_late_is_shown_once(capsys: pytest.CaptureFixtu
 def test_operators_of_another_place_are_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
     note_linked({"linked_1": OPERATORS["linked_1"]}, Rest("nowhere:1"))
     note_linked({"linked_2": OPERATORS["linked_2"]}, None)
-    note(MemberStatus("linked_1", 0, "chief 0", phase=FEEDING))
+    note(status_of("linked_1", 0, "chief 0", phase=FEEDING))
     with shown_if_seen():
         pass
     assert capsys.readouterr().err == ""

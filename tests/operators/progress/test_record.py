@@ -7,10 +7,11 @@ import pathlib
 
 import pytest
 
-from bridge.member.status import FEEDING, MemberStatus
+from bridge.member.status import FEEDING
 from operators.progress.record import Recorder, read_record
+from tests.support.statuses import status_of
 
-STATUS = MemberStatus("g", 0, "chief 0", phase=FEEDING, rows_in=7, metrics={"loss": 0.5}, lines=("secret",), lines_before=3)
+STATUS = status_of("g", 0, "chief 0", phase=FEEDING, rows_in=7, metrics={"loss": 0.5}, lines=("secret",), lines_before=3)
 
 
 def test_a_record_comes_back(tmp_path: pathlib.Path) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from bridge.member.status import ENDED, EXPORTING, FEEDING, STARTING, TRAINING, MemberStatus
+from akdl.wire.status_pb2 import MemberStatus
+from bridge.member.status import ENDED, EXPORTING, FEEDING, STARTING, TRAINING
 from operators.progress.state import OperatorState, Shown
+from tests.support.statuses import status_of
 
 
 def _status(index: int = 0, **known: Any) -> MemberStatus:
-    return MemberStatus("g", index, f"worker {index}", **known)
+    return status_of("g", index, f"worker {index}", **known)
 
 
 def _after(state: OperatorState, *looks: tuple[float, list[MemberStatus]]) -> OperatorState:
@@ -72,7 +74,7 @@ def test_rows_of_a_known_number_tell_the_time_that_is_left() -> None:
 
 
 def test_the_phase_is_that_of_the_worker_that_is_furthest_behind() -> None:
-    server = MemberStatus("g", 2, "ps 0", is_worker=False, phase=STARTING)
+    server = status_of("g", 2, "ps 0", is_worker=False, phase=STARTING)
     members = [_status(0, phase=EXPORTING), _status(1, phase=TRAINING), server]
     assert _after(OperatorState(Shown("a.py", 3, True), 0.0), (1.0, members)).line().text.startswith("training")
 

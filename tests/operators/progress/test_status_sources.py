@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from bridge.member.status import ENDED, MemberStatus
+from bridge.member.status import ENDED
 from operators.flink.rest import Rest
 from operators.progress.status_sources import RestSource
+from tests.support.statuses import status_of
 
 
 class _Cluster(Rest):
-    def __init__(self, files: dict[str, str]) -> None:
+    def __init__(self, files: dict[str, bytes]) -> None:
         super().__init__("nowhere:1")
         self.files = files
         self.asked: list[str] = []
@@ -21,19 +22,19 @@ class _Cluster(Rest):
         assert path == "/taskmanagers/tm-1/logs"
         return {"logs": [{"name": name} for name in ("flink.log", *self.files)]}
 
-    def text(self, path: str) -> str:
+    def content(self, path: str) -> bytes:
         self.asked.append(path)
-        text = self.files.get(path.rsplit("/", 1)[1], "")
-        if not text:
+        content = self.files.get(path.rsplit("/", 1)[1], b"")
+        if not content:
             raise OSError("gone")
-        return text
+        return content
 
 
 def test_files_of_the_groups_are_read() -> None:
-    here, ended = MemberStatus("a_1", 0, "chief 0"), MemberStatus("a_1", 1, "worker 1", phase=ENDED)
+    here, ended = status_of("a_1", 0, "chief 0"), status_of("a_1", 1, "worker 1", phase=ENDED)
     cluster = _Cluster(
-        {"akdl-a_1-chief-0-0.status": here.to_json(), "akdl-a_1-worker-1-0.status": ended.to_json(),
-         "akdl-a_2-chief-0-0.status": "{}", "akdl-a_1-chief-0-0.log": "x", "akdl-a_1-worker-2-0.status": ""}
+        {"akdl-a_1-chief-0-0.status": here.SerializeToString(), "akdl-a_1-worker-1-0.status": ended.SerializeToString(),
+         "akdl-a_2-chief-0-0.status": b"x", "akdl-a_1-chief-0-0.log": b"x", "akdl-a_1-worker-2-0.status": b""}
     )  # fmt: skip
     source = RestSource(cluster, {"a_1": 3})
     assert source.read() == [here, ended]
@@ -43,18 +44,18 @@ def test_files_of_the_groups_are_read() -> None:
         "/taskmanagers/tm-1/logs/akdl-a_1-chief-0-0.status",
         "/taskmanagers/tm-1/logs/akdl-a_1-worker-2-0.status",
     ]
-    late = MemberStatus("a_1", 2, "worker 2")
-    cluster.files["akdl-a_1-worker-2-0.status"] = late.to_json()
-    cluster.files["akdl-a_1-worker-2-1.status"] = late.to_json()
+    late = status_of("a_1", 2, "worker 2")
+    cluster.files["akdl-a_1-worker-2-0.status"] = late.SerializeToString()
+    cluster.files["akdl-a_1-worker-2-1.status"] = late.SerializeToString()
     assert len(source.read()) == 3 and len(source.read(is_last=True)) == 4
 
 
 def test_the_file_of_the_end_takes_the_place_of_the_other() -> None:
-    here, ended = MemberStatus("a", 0, "chief 0", rows_in=1), MemberStatus("a", 0, "chief 0", phase=ENDED, rows_in=2)
-    cluster = _Cluster({"akdl-a-chief-0-0.status": here.to_json()})
+    here, ended = status_of("a", 0, "chief 0", rows_in=1), status_of("a", 0, "chief 0", phase=ENDED, rows_in=2)
+    cluster = _Cluster({"akdl-a-chief-0-0.status": here.SerializeToString()})
     source = RestSource(cluster, {"a": 1})
     assert source.read() == [here]
     del cluster.files["akdl-a-chief-0-0.status"]
-    cluster.files["akdl-a-chief-0-0.ended"] = ended.to_json()
+    cluster.files["akdl-a-chief-0-0.ended"] = ended.SerializeToString()
     assert source.read(is_last=True) == [ended]
     assert source.read(is_last=True) == [ended] and cluster.asked.count("/taskmanagers/tm-1/logs/akdl-a-chief-0-0.ended") == 1

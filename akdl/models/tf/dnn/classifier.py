@@ -119,7 +119,8 @@ def _parameters(task_config: TaskConfig) -> Tuple[List[str], str, Dict[str, int]
     unknown = [name for name in [*features, label] if name not in types]
     if unknown:
         raise ValueError(f"featureCols, labelCol: expected some of {_columns(columns)}, got {listed(unknown)}")
-    no_numbers = [types[name] for name in [*features, label] if not _is_numeric(types[name])]
+    kinds = {name: type_of(types[name]) for name in [*features, label]}
+    no_numbers = [types[name] for name, found in kinds.items() if found.kind not in NUMERIC or found.is_array]
     if no_numbers:
         raise ValueError(
             f"featureCols, labelCol: expected numbers ({', '.join(kind.value for kind in NUMERIC)}), "
@@ -148,11 +149,6 @@ def whole_number(name: str, value: Any) -> int:
     if number < 1 or number != int(number):
         raise ValueError(f"{name}: expected a whole number of at least 1, got {value!r}")
     return int(number)
-
-
-def _is_numeric(column: TableColumn) -> bool:
-    column_type = type_of(column)
-    return column_type.kind in NUMERIC and not column_type.is_array
 
 
 def _parser(features: List[str], label: str) -> ColumnsParser:

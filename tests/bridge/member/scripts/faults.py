@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import atexit
+import hashlib
+import itertools
 import os
 import resource
 import shutil
@@ -284,3 +286,39 @@ def hangs_while_reading(config: Any) -> None:
 def hangs_after_reading(config: Any) -> None:
     write_all(config)
     time.sleep(600)
+
+
+def loops_in_python(config: Any) -> None:
+    while True:
+        pass
+
+
+def loops_in_c(config: Any) -> None:
+    hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)
+
+
+def loops_with_the_interpreter_lock(config: Any) -> None:
+    sum(itertools.repeat(0))
+
+
+def waits_for_two_locks(config: Any) -> None:
+    first, second, both = threading.Lock(), threading.Lock(), threading.Barrier(2)
+
+    def take(one: threading.Lock, other: threading.Lock) -> None:
+        with one:
+            both.wait()
+            with other:
+                pass
+
+    threading.Thread(target=take, args=(first, second), daemon=True).start()
+    take(second, first)
+
+
+def works_without_words(config: Any) -> None:
+    end = time.monotonic() + 4.0
+    while time.monotonic() < end:
+        numbers = np.random.default_rng(1).random(100_000)
+        sorted(numbers.tolist())
+        np.sort(numbers).sum()
+        sum(float(number) for number in numbers)  # looks find it in other places
+    write_all(config)

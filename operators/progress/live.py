@@ -1,0 +1,167 @@
+"""`akdl-top JOB` and `akdl-stacks JOB`: what the processes of running scripts do, and where they stand."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import pathlib
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+import psutil
+from google.protobuf.message import DecodeError
+from rich.console import Console
+from rich.table import Table
+
+from akdl.masking import login_of, masked
+from akdl.wire.status_pb2 import MemberStatus
+from bridge.exceptions import BridgeError, ConfigurationError
+from bridge.folders.work_folder import PRIVATE_FOLDER, STACKS_FILE
+from bridge.group.states import by_progress
+from bridge.host.process import stacks_of
+from bridge.member.status import ENDED, STARTING, SUFFIX
+from operators.flink.rest import Rest
+from operators.progress.status_sources import RestSource
+
+_BETWEEN_S = 1.2  # two readings, whose difference is a rate; members write their status each second
+_STILL_S = 3.0  # without progress, after which a member is said to wait
+_WIDTH = 120  # of output that goes to no terminal
+_JOB = "the process id of a program on this host, or host:port of a cluster's REST endpoint"
+
+
+class Program:
+    """A program on this host; the scripts below it write their status into their own folders."""
+
+    def __init__(self, pid: int) -> None:
+        self._pids: dict[str, int] = {}  # by the private folder
+        for process in psutil.Process(pid).children(recursive=True):
+            try:
+                folder = process.environ().get("AKDL_WORK_DIR")
+            except psutil.Error:  # of another user, or it has just ended
+                continue
+            if folder:
+                self._pids.setdefault(os.path.join(folder, PRIVATE_FOLDER), process.pid)  # its own children come later
+
+    def read(self) -> list[MemberStatus]:
+        return [status for folder in self._pids for status in _statuses_in(folder)]
+
+    def stacks(self) -> list[tuple[MemberStatus, str]]:
+        return [
+            (status, stacks_of(pid, os.path.join(folder, STACKS_FILE)))
+            for folder, pid in self._pids.items()
+            for status in _statuses_in(folder)
+        ]
+
+
+class Cluster:
+    """All jobs of a cluster; each member's status names the place of its main thread."""
+
+    def __init__(self, rest: Rest) -> None:
+        self._source = RestSource(rest)
+
+    def read(self) -> list[MemberStatus]:
+        return [status for status in self._source.read() if status.phase != ENDED]
+
+    def stacks(self) -> list[tuple[MemberStatus, str]]:
+        return [(status, status.stack) for status in self.read() if status.stack]
+
+
+def top(arguments: Sequence[str] | None = None) -> int:
+    """Print a table of the members of each script: phase, rows, step, processors, memory, and who waits for whom."""
+    return _run("akdl-top", "Show what the processes of running scripts do.", arguments, _print_tables)
+
+
+def stacks(arguments: Sequence[str] | None = None) -> int:
+    """Print where each script stands: all threads of a program on this host, the main threads on a cluster."""
+    return _run("akdl-stacks", "Show where the processes of running scripts stand.", arguments, _print_stacks)
+
+
+def _run(command: str, what: str, arguments: Sequence[str] | None, show: Callable[[Program | Cluster], bool]) -> int:
+    parser = argparse.ArgumentParser(prog=command, description=what)
+    parser.add_argument("job", metavar="JOB", help=_JOB)
+    parser.add_argument("--ca-file", metavar="FILE", help="certificates (PEM) to check that of the cluster with")
+    given = parser.parse_args(arguments)
+    if ":" in login_of(given.job):
+        parser.error("JOB: all users of this host can read the password of an argument: set FLINK_REST_CLIENT_HEADERS")
+    try:
+        if given.job.isdigit():
+            found = show(Program(int(given.job)))
+        else:
+            found = show(Cluster(Rest(given.job, given.ca_file or True, proxies=True)))
+        if not found:
+            raise ConfigurationError(f"no script runs in {given.job}. For the jobs of a cluster, give its REST endpoint")
+    except (BridgeError, OSError, ValueError, psutil.Error) as error:
+        sys.stderr.write(f"{command}: {masked(str(error), given.job)}\n")
+        return 1
+    return 0
+
+
+def _print_tables(job: Program | Cluster) -> bool:
+    before = {_key(status): status for status in job.read()}
+    time.sleep(_BETWEEN_S)
+    console = Console(width=None if sys.stdout.isatty() else _WIDTH, highlight=False)
+    members = sorted(job.read(), key=lambda status: (status.group, status.index))
+    for _, each in itertools.groupby(members, lambda status: status.group):
+        group = list(each)
+        names = ["", "phase", "rows in", "rows/s", "rows out", "step", "processors", "memory", ""]
+        table = Table(*names, title=group[0].operator or "predictor", title_justify="left", box=None, pad_edge=False)
+        for status in group:
+            earlier = before.get(_key(status), status)
+            passed_s = status.age_s - earlier.age_s
+            speed = (status.rows_in - earlier.rows_in) / passed_s if passed_s > 0 else 0.0
+            processors = status.cpu_s / status.age_s if status.age_s else 0.0
+            table.add_row(
+                *[
+                    status.label,
+                    status.phase,
+                    f"{status.rows_in:,}",
+                    f"{speed:,.0f}",
+                    f"{status.rows_out:,}",
+                    f"{status.step:,}",
+                ],
+                *[f"{processors:.1f}", f"{status.memory_bytes >> 20:,} MB", doing(status, group)],
+            )
+        console.print(table)
+    return bool(members)
+
+
+def doing(status: MemberStatus, group: Sequence[MemberStatus]) -> str:
+    """The rows or the member of its group that a member waits for."""
+    if status.phase == STARTING:
+        return "starts"
+    if status.waiting:
+        return "waits for rows"
+    if status.idle_s < _STILL_S:
+        return ""
+    still = [each for each in group if each.idle_s >= _STILL_S and not each.waiting and each.phase != STARTING]
+    starting = [each.label for each in group if each.phase == STARTING]
+    first = min(still, key=by_progress)
+    moving = [each.label for each in group if each not in still and not each.waiting]
+    spins = ", uses the processor" if status.spinning else ""
+    others = starting or moving or [first.label]
+    waits = "" if others == [status.label] else f", waits for {', '.join(others)}"
+    return f"no progress for {status.idle_s:.0f} s{spins}{waits}"
+
+
+def _print_stacks(job: Program | Cluster) -> bool:
+    found = job.stacks()
+    for status, stack in found:
+        idle = f", no progress for {status.idle_s:.0f} s" if status.idle_s >= _STILL_S else ""
+        sys.stdout.write(f"--- {status.operator}, {status.label}: {status.phase}{idle} ---\n{stack.rstrip()}\n")
+    return bool(found)
+
+
+def _key(status: MemberStatus) -> tuple[str, str, int]:
+    return status.group, status.label, status.attempt
+
+
+def _statuses_in(folder: str) -> list[MemberStatus]:
+    found = []
+    for path in pathlib.Path(folder).glob(f"akdl-*{SUFFIX}"):
+        try:
+            found.append(MemberStatus.FromString(path.read_bytes()))
+        except (OSError, DecodeError):  # it ends just now
+            continue
+    return found

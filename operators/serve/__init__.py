@@ -1,0 +1,1 @@
+"""REST server for one model, which clients of TensorFlow Serving can call."""

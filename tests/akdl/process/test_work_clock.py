@@ -1,0 +1,46 @@
+"""Processor time that counts as work: the threads of the process are found in other places."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from akdl.process.work_clock import WorkClock
+
+
+@contextmanager
+def _in_a_thread(step: Callable[[], object]) -> Iterator[None]:
+    over = threading.Event()
+
+    def run() -> None:
+        while not over.is_set():
+            step()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    yield
+    over.set()
+    thread.join()
+
+
+def _looks(cpu_s: float) -> float:
+    """Look often until this process has used so much processor time, and return what counts as work."""
+    clock, start = WorkClock(), time.process_time()
+    while time.process_time() - start < cpu_s:
+        time.sleep(0.01)
+        worked_s = clock.look()
+    return worked_s
+
+
+def test_a_thread_that_computes_works() -> None:
+    with _in_a_thread(lambda: json.loads(json.dumps(sorted(range(2000), key=lambda each: -each), indent=1))):
+        assert _looks(0.3) > 0.05
+
+
+def test_a_thread_that_stays_in_one_call_does_not_work() -> None:
+    with _in_a_thread(lambda: hashlib.pbkdf2_hmac("sha256", b"", b"", 3_000_000)):
+        assert _looks(0.3) < 0.05

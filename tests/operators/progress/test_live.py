@@ -1,0 +1,92 @@
+"""What `akdl-top` and `akdl-stacks` say of running scripts."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from akdl.wire.status_pb2 import MemberStatus
+from bridge.exceptions import BridgeError
+from bridge.group.addresses import Address
+from bridge.member.member import Member
+from bridge.member.status import STARTING, TRAINING
+from bridge.settings import GroupSettings, UserFile
+from operators.progress import live
+from operators.progress.live import doing, stacks, top
+from tests.bridge.member.test_script_faults import INPUT, OUTPUT, SCRIPTS
+from tests.support.leftovers import wait_until
+from tests.support.statuses import status_of
+
+
+def _member(index: int, rows: int, idle_s: float, **known: object) -> MemberStatus:
+    label = f"worker {index}" if index else "chief 0"
+    return status_of("g", index, label, **{"phase": TRAINING, "rows_read": rows, "idle_s": idle_s, **known})
+
+
+def test_who_waits_for_whom() -> None:
+    still = [_member(0, 20, 8.0), _member(1, 10, 9.0, spinning=True), _member(2, 20, 8.0)]
+    assert [doing(each, still) for each in still] == [
+        "no progress for 8 s, waits for worker 1",
+        "no progress for 9 s, uses the processor",
+        "no progress for 8 s, waits for worker 1",
+    ]
+    one_works = [_member(0, 20, 8.0), _member(1, 10, 0.4)]
+    assert [doing(each, one_works) for each in one_works] == ["no progress for 8 s, waits for worker 1", ""]
+    one_starts = [_member(0, 20, 8.0), _member(1, 0, 8.0, phase=STARTING)]
+    assert [doing(each, one_starts) for each in one_starts] == ["no progress for 8 s, waits for worker 1", "starts"]
+    assert doing(_member(0, 20, 8.0, waiting=True), still) == "waits for rows"
+
+
+@pytest.fixture
+def hanging() -> Iterator[Member]:
+    user_file = UserFile("faults.py", SCRIPTS.read_bytes())
+    settings = GroupSettings(
+        operator="TestOp", kind="batch", num_workers=1, num_ps=0, input_schema=INPUT, output_schema=OUTPUT,
+        main_script="faults.py", user_files=(user_file,), user_params='{"fault": "waits_for_two_locks"}',
+    )  # fmt: skip
+    member = Member(settings, "group", 0, 0, lambda: None)
+    member.set_cluster([Address("127.0.0.1", 1, 2)])
+
+    def finish() -> None:
+        with contextlib.suppress(BridgeError):
+            list(member.finish())
+
+    thread = threading.Thread(target=finish)
+    thread.start()
+    yield member
+    member.stop()
+    thread.join()
+
+
+@pytest.mark.process
+@pytest.mark.fault("scripts", "`akdl-top` and `akdl-stacks` show where a script stands that makes no progress, from any shell")
+def test_a_script_of_this_host(hanging: Member, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "_STILL_S", 1.0)
+
+    def shown() -> str:
+        assert top([str(os.getpid())]) == 0
+        return capsys.readouterr().out
+
+    wait_until(lambda: "no progress for" in shown(), "the script stands still")
+    text = shown()
+    assert "TestOp, faults.py" in text and "chief 0" in text and "MB" in text
+    assert stacks([str(os.getpid())]) == 0
+    assert "--- TestOp, faults.py, chief 0: " in (text := capsys.readouterr().out) and "in waits_for_two_locks" in text
+
+
+@pytest.mark.parametrize(
+    ("job", "message"), [("", "no script runs in"), ("999999999", "PID not found"), ("localhost:1", "localhost:1")]
+)
+def test_where_there_is_nothing_to_show(job: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert top([job or str(os.getpid())]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_passwords_are_no_arguments(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        stacks(["https://user:secret@flink.example.com"])
+    assert "secret" not in capsys.readouterr().err

@@ -1,0 +1,70 @@
+"""Requests that wait at the same time share a call of the model."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+
+import pytest
+
+from akdl.serving.prediction_errors import BadRow, RowsError
+from akdl.wire.columns import Values
+from operators.serve import request_batches
+from operators.serve.request_batches import RequestBatches
+from operators.serve.rest_messages import RefusedRequest
+
+
+class Doubling:
+    """Doubles numbers once it may; the number 13 is a bad row, and 99 an error of the whole batch."""
+
+    def __init__(self) -> None:
+        self.goes_on, self.began = threading.Event(), threading.Event()
+        self.sizes: list[int] = []
+        self.batches = RequestBatches(self.predict, self.sizes.append)
+
+    def predict(self, columns: Mapping[str, Values], rows: int) -> tuple[dict[str, Values], list[BadRow]]:
+        self.began.set()
+        assert self.goes_on.wait(30)
+        if 99 in columns["x"]:
+            raise ValueError("99")
+        return {"y": [2 * x for x in columns["x"]]}, [(row, "unlucky") for row, x in enumerate(columns["x"]) if x == 13]
+
+
+def test_requests_wait_together_and_bad_rows_concern_their_request_alone() -> None:
+    model = Doubling()
+    first = model.batches.submit({"x": [1]})
+    assert model.began.wait(30)
+    others = [model.batches.submit({"x": x}) for x in ([2, 3], [4, 13], [5])]
+    given_up = model.batches.submit({"x": [99]})
+    assert given_up.cancel() and model.batches.rows_waiting() == 6 and model.batches.busy_s() > 0
+    model.goes_on.set()
+    assert first.result(30) == {"y": [2]} and others[0].result(30) == {"y": [4, 6]} and others[2].result(30) == {"y": [10]}
+    with pytest.raises(RowsError, match="^row 1: unlucky$"):
+        others[1].result(30)
+    assert model.sizes == [1, 5], "the request that was given up is in no batch"
+
+
+def test_an_error_of_the_model_reaches_the_requests_of_its_batch() -> None:
+    model = Doubling()
+    model.goes_on.set()
+    with pytest.raises(ValueError, match="99"):
+        model.batches.submit({"x": [99]}).result(30)
+    assert model.batches.submit({"x": [1]}).result(30) == {"y": [2]}
+    assert model.batches.rows_waiting() == 0
+
+
+@pytest.mark.fault("prediction", "When too many rows wait for a slow model, a further request over REST is refused at once")
+def test_the_queue_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_batches, "_MOST_ROWS", 4)
+    monkeypatch.setattr(request_batches, "_MOST_WAITING", 8)
+    model = Doubling()
+    running = model.batches.submit({"x": [1]})
+    assert model.began.wait(30)
+    waiting = [model.batches.submit({"x": [2] * rows}) for rows in (3, 2, 3)]
+    with pytest.raises(RefusedRequest, match="8 rows are waiting for the model: try again later") as refused:
+        model.batches.submit({"x": [3]})
+    assert refused.value.status == 503
+    model.goes_on.set()
+    assert [len(each.result(30)["y"]) for each in (running, *waiting)] == [1, 3, 2, 3]
+    assert model.sizes == [1, 3, 2, 3], "a batch takes whole requests"
+    assert len(model.batches.submit({"x": [4] * 20}).result(30)["y"]) == 20, "a large request goes alone"

@@ -1,0 +1,266 @@
+"""A real server process, and the requests of TensorFlow Serving's documents over HTTP."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from operators import PipelineModel, TFSavedModelPredictor
+from operators.serve.rest_server import main
+from tests.akdl.serving import models
+from tests.support.environment import ENVIRONMENT
+
+needs_tf = pytest.mark.tf
+LINE = re.compile(r"akdl-serve: (\S+), version (\d+), at http://127.0.0.1:(\d+)/v1/models/\1\n")
+TOKEN = "s3cret-of-the-test"
+
+
+class Served:
+    """A server process; its temporary folder is `temp`."""
+
+    def __init__(self, temp: pathlib.Path, *arguments: str, **variables: str) -> None:
+        self.temp = temp
+        command = [sys.executable, "-m", "operators.serve.rest_server", *arguments]
+        if "--port" not in arguments:
+            command += ["--port", "0"]
+        self.process = subprocess.Popen(
+            command,
+            env={**ENVIRONMENT, "TMPDIR": str(temp), **variables},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.log = ""
+        while not LINE.search(self.log):
+            line = self.process.stdout.readline()  # type: ignore[union-attr]
+            assert line, self.log
+            self.log += line
+        self.name, self.version, port = LINE.search(self.log).groups()  # type: ignore[union-attr]
+        self.port = int(port)
+
+    def ask(self, method: str, path: str, body: object = None, **headers: str) -> tuple[int, Any]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        with contextlib.closing(connection):
+            sent = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+            connection.request(method, path, sent, headers)
+            answer = connection.getresponse()
+            content = answer.read()
+            if answer.headers["content-type"] != "application/json":
+                return answer.status, content.decode()
+            return answer.status, json.loads(content)
+
+    def predict(self, body: object, **headers: str) -> tuple[int, Any]:
+        return self.ask("POST", f"/v1/models/{self.name}:predict", body, **headers)
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        self.log += self.process.communicate(timeout=60)[0]
+        return self.process.returncode
+
+
+@contextlib.contextmanager
+def served(temp: pathlib.Path, *arguments: str, **variables: str) -> Iterator[Served]:
+    server = Served(temp, *arguments, **variables)
+    try:
+        yield server
+    finally:
+        if server.process.poll() is None:
+            server.process.kill()
+            server.process.communicate()
+
+
+@pytest.fixture(scope="module")
+def half_plus_two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The model of TensorFlow Serving's examples, in numbered folders as there."""
+    import tensorflow as tf
+
+    folder = tmp_path_factory.mktemp("models") / "half_plus_two"
+    model = tf.Module()
+    model.f = tf.function(lambda x: {"y": x * 0.5 + 2.0}, [tf.TensorSpec([None], "float32", "x")])
+    tf.saved_model.save(model, str(folder / "00000123"), {"serving_default": model.f.get_concrete_function()})
+    (folder / "00000009").mkdir()
+    with served(tmp_path_factory.mktemp("temp"), str(folder), "--max-mb", "0.5") as server:
+        yield server
+        assert server.end() == 0 and os.listdir(server.temp) == []
+        assert "Traceback" not in server.log
+
+
+def answered(ask: Callable[[], tuple[int, Any]]) -> tuple[int, Any]:
+    """Ask again where the first call of the model takes longer than the limit, on a busy machine."""
+    answers = (ask() for _ in range(60))
+    return next(answer for answer in answers if answer[0] != 504)
+
+
+def saved(folder: pathlib.Path, name: str, **params: object) -> str:
+    PipelineModel(TFSavedModelPredictor(**params)).save(str(folder / name))
+    return str(folder / name)
+
+
+@needs_tf
+def test_what_tensorflow_serving_answers(half_plus_two: Served) -> None:
+    assert half_plus_two.predict({"instances": [1.0, 2.0, 5.0]}) == (200, {"predictions": [2.5, 3.0, 4.5]})
+    assert half_plus_two.predict({"inputs": [2.0, 3.0, 4.0]}) == (200, {"outputs": [3.0, 3.5, 4.0]})
+    assert half_plus_two.predict({"instances": [{"x": 0.2}], "signature_name": "serving_default"}) == (
+        200,
+        {"predictions": [2.1]},
+    )
+    assert half_plus_two.ask("POST", "/v1/models/half_plus_two/versions/123:predict", {"inputs": {"x": [0]}}) == (
+        200,
+        {"outputs": [2.0]},
+    )
+    status = {"version": "123", "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}
+    assert half_plus_two.ask("GET", "/v1/models/half_plus_two") == (200, {"model_version_status": [status]})
+    code, metadata = half_plus_two.ask("GET", "/v1/models/half_plus_two/metadata")
+    signature = metadata["metadata"]["signature_def"]["signature_def"]["serving_default"]
+    assert code == 200 and metadata["model_spec"] == {"name": "half_plus_two", "signature_name": "", "version": "123"}
+    assert signature["inputs"]["x"]["dtype"] == "DT_FLOAT" and signature["inputs"]["x"]["tensor_shape"]["dim"] == [
+        {"size": "-1", "name": ""}
+    ]
+    unknown = half_plus_two.ask("POST", "/v1/models/half:predict", {"instances": [1.0, 5.0]})
+    assert unknown == (404, {"error": "Servable not found for request: Latest(half)"})
+
+
+@needs_tf
+@pytest.mark.fault("prediction", "A request over REST with a wrong shape or type names the row and what the model takes")
+def test_requests_that_do_not_fit_the_model(half_plus_two: Served) -> None:
+    for body, message in (
+        ({"instances": [1.0, [2.0, 3.0]]}, "row 1: input 'x' (float32 []) from column 'x': expected the shape [], got [2]"),
+        ({"instances": [1.0, None]}, "row 1: input 'x' (float32 []) from column 'x': expected a value, got null"),
+        (
+            {"instances": ["one"]},
+            "row 0: input 'x' (float32 []) from column 'x': expected float32 numbers, got the string 'one'",
+        ),
+        (b"{", "JSON Parse error: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+    ):
+        assert half_plus_two.predict(body) == (400, {"error": message})
+    assert half_plus_two.predict({"instances": [1.0]}) == (200, {"predictions": [2.5]})
+
+
+@needs_tf
+@pytest.mark.fault("prediction", "A request over REST that is too large is refused, and memory does not grow with it")
+def test_a_request_that_is_too_large(half_plus_two: Served) -> None:
+    def memory() -> int:
+        return int(re.search(r"VmHWM:\s+(\d+) kB", pathlib.Path(f"/proc/{half_plus_two.process.pid}/status").read_text())[1])  # type: ignore[index]
+
+    half_plus_two.predict({"instances": [1.0]})
+    before = memory()
+    status, answer = half_plus_two.predict(b" " * (64 << 20))
+    assert status == 413 and answer == {"error": "the request has 67108864 bytes, more than 524288 (--max-mb)"}
+    assert memory() - before < 32 << 10
+
+
+@needs_tf
+def test_requests_of_many_clients_at_once(half_plus_two: Served) -> None:
+    wrong: list[object] = []
+
+    def ask(number: int) -> None:
+        for i in range(20):
+            found = half_plus_two.predict({"instances": [float(number), float(i)]})
+            if found != (200, {"predictions": [number / 2 + 2, i / 2 + 2]}):
+                wrong.append(found)
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert wrong == []
+    status, metrics = half_plus_two.ask("GET", "/monitoring/prometheus/metrics")
+    values = dict(line.rsplit(" ", 1) for line in metrics.splitlines() if not line.startswith("#"))
+    assert status == 200 and float(values["akdl_serve_batch_rows_sum"]) >= 320
+    assert float(values['akdl_serve_requests_total{action="predict",status="200"}']) >= 160
+    assert float(values["akdl_serve_waiting_rows"]) == 0 and "process_resident_memory_bytes" in values
+
+
+@needs_tf
+@pytest.mark.fault("security", "A request over REST without the token is refused, and the token is in no log")
+@pytest.mark.fault("prediction", "A REST server that is killed leaves its port free, and the next start removes its files")
+@pytest.mark.fault(
+    "prediction", "A model over REST that does not finish: clients and probes get errors in time, and SIGTERM ends it"
+)
+def test_pipelines_with_a_token_after_a_kill_and_when_slow(tmp_path: pathlib.Path) -> None:
+    secret, temp = tmp_path / "token", tmp_path / "temp"
+    secret.write_text(f"{TOKEN}\n")
+    temp.mkdir()
+    lengths = saved(
+        tmp_path, "lengths.akdl", modelPath=models.texts_and_numbers(), outputSchemaStr="length INT, sum FLOAT",
+        selectedCols=["t", "x"], reservedCols=["t"],
+    )  # fmt: skip
+    slow = saved(tmp_path, "slow.akdl", modelPath=models.endless(7), outputSchemaStr="p FLOAT", reservedCols=[])
+    allowed = {"Authorization": f"Bearer {TOKEN}"}
+    rows = {"instances": [{"t": "abc", "x": [1, 2.5]}, {"t": "", "x": [0, 0.1]}]}
+    with served(temp, lengths, "--columns", "t STRING, x ARRAY<FLOAT>", "--token-file", str(secret)) as server:
+        for refused in (
+            server.predict(rows),
+            server.predict(rows, Authorization="Bearer other"),
+            server.ask("GET", "/metrics"),
+        ):
+            assert refused[0] == 401 and "Authorization: Bearer TOKEN" in refused[1]["error"]
+        assert server.ask("GET", "/v1/models/lengths")[0] == 200, "probes have no token"
+        expected = [{"t": "abc", "length": 3, "sum": 3.5}, {"t": "", "length": 0, "sum": 0.1}]
+        assert server.predict(rows, **allowed) == (200, {"predictions": expected})
+        outputs = {"t": ["abc"], "length": [3], "sum": [3.0]}
+        assert server.predict({"inputs": {"t": ["abc"], "x": [[1, 2]]}}, **allowed) == (200, {"outputs": outputs})
+        server.end(signal.SIGKILL)
+        left = set(os.listdir(temp))
+        assert left and TOKEN not in server.log
+        with pytest.raises(ConnectionError):
+            server.predict(rows)
+    own = ("--columns", "x ARRAY<FLOAT>, k BIGINT", "--port", str(server.port), "--name", "again", "--timeout", "1")
+    with served(temp, slow, *own, AKDL_SERVE_TOKEN=TOKEN) as server:
+        assert not left & set(os.listdir(temp))
+        good, endless = ({"instances": [{"x": [1, 2, 3], "k": k}]} for k in (0, 7))
+        assert server.predict(good)[0] == 401
+        assert answered(lambda: server.predict(good, **allowed)) == (200, {"predictions": [12.0]})
+        for body in (endless, good):  # the second one waits for the first
+            assert server.predict(body, **allowed) == (504, {"error": "no answer within 1 s (--timeout)"})
+        status, answer = server.ask("GET", "/v1/models/again")
+        assert status == 503 and answer["error"].startswith("the model has computed one batch for ")
+        began = time.monotonic()
+        assert server.end(signal.SIGINT) == 0 and time.monotonic() - began < 20 and os.listdir(temp) == []
+        assert TOKEN not in server.log and "Traceback" not in server.log
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["/nowhere"], "akdl-serve: .*/nowhere"),
+        (["/nowhere", "--columns", "x FLOAT"], "akdl-serve: the saved pipeline model cannot be read: .*/nowhere"),
+        (["/nowhere", "--host", "0.0.0.0"], "akdl-serve: --host 0.0.0.0: other hosts can reach it, so set a token"),
+        (["/nowhere", "--token-file", "/dev/null"], "akdl-serve: the token in /dev/null is empty"),
+        (["/nowhere", "--port", "{taken}"], "akdl-serve: .*Address already in use"),
+    ],
+)  # fmt: skip
+def test_a_start_that_fails(
+    arguments: Sequence[str], message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(SystemExit) as ended:
+        main([each.replace("{taken}", str(taken.getsockname()[1])) for each in ["--port", "0", *arguments]])
+    assert ended.value.code == 1 and re.match(message, capsys.readouterr().err)
+
+
+def test_a_saved_pipeline_without_columns(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "p.akdl").write_bytes(b"PK")
+    with pytest.raises(SystemExit):
+        main([str(tmp_path / "p.akdl"), "--port", "0"])
+    assert "a saved pipeline needs --columns 'x0 FLOAT, x1 FLOAT'" in capsys.readouterr().err
+    assert os.listdir(tmp_path) == ["p.akdl"]
