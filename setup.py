@@ -11,6 +11,7 @@ COMMANDS = {
     "akdl-estimator": "akdl.estimator.__main__:main",
     "akdl-jars": "operators.flink.jars:main",
     "akdl-keras": "akdl.keras.__main__:main",
+    "akdl-replay": "akdl.replay:main",
     "akdl-report": "operators.progress.report:main",
     "akdl-serve": "operators.serve.rest_server:main",
     "akdl-stacks": "operators.progress.live:stacks",

@@ -42,6 +42,7 @@ from akdl.rows.stream_rows import StreamRows
 from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TaskConfig, TrainTaskConfig
 from akdl.runner.context import Share, TFContext
 from akdl.runner.extra_inputs import ExtraInput, text_path, write_text
+from akdl.runner.kept_failure import LATEST_CHECKPOINT, PRIVATE_FOLDER, SAVED_MODEL, keep_failure, seed_python, seed_tensorflow
 from akdl.runner.output_writer import OutputWriter
 from akdl.runner.reports import Reports
 from akdl.runner.tensor_shapes import write_tensor_shapes
@@ -60,8 +61,6 @@ ORPHANED = 86
 LEFT_THREADS_GRACE_S = 5.0
 PROGRESS_S = 0.5
 STACKS_FILE = "stacks.txt"  # in the private folder: stacks of the threads, written on SIGUSR2
-SAVED_MODEL, LATEST_CHECKPOINT = "savedmodel", "latest_ckpt"  # in the work folder
-PRIVATE_FOLDER = ".akdl"  # inside the work folder; the rest of it belongs to the script
 
 # Thresholds of the garbage collector while a script is imported. Nearly all objects that imports create are permanent, and
 # scanning TensorFlow's objects repeatedly took a sixth of its start.
@@ -108,32 +107,41 @@ def _run_task(settings: Mapping[str, str]) -> int:
     channel = Channel(settings["AKDL_ADDRESS"], settings["AKDL_TOKEN"])
     attempt, python = int(settings["AKDL_ATTEMPT"]), platform.python_version()
     task = channel.connect(Hello(pid=os.getpid(), python_version=python, attempt=attempt, protocol=PROTOCOL))
-    folder = os.path.join(task.work_dir, PRIVATE_FOLDER)
-    rows = _rows_of(task, folder, channel)
-    writer = OutputWriter(channel, task.output_columns, task.chunk_wait_ms / 1000 or None)
-    if isinstance(rows, StreamRows) and task.reports_passed:
-        rows.on_finished = writer.pass_rows
+    environment = dict(os.environ)
+    logs = LogFolder(task.log_dir, os.path.join(task.work_dir, PRIVATE_FOLDER)) if task.log_dir else None
+    surroundings = surround(channel, task, attempt, None if logs is None else logs.path)
+    rows, writer, reports = surroundings.rows, surroundings.writer, surroundings.reports
     # Registered before the script registers its own handlers, so it is called after them.
     atexit.register(_exit_with_refused_rows, writer)
-    cluster = channel.wait_for_cluster()
-    reports = Reports()
     over = _report_progress(channel, rows, reports)
-    logs = LogFolder(task.log_dir, folder) if task.log_dir else None
-    warnings = ScriptWarnings(task.work_dir)
-    log_dir = None if logs is None else logs.path
-    surroundings = Surroundings(task, cluster, rows, writer, channel, reports, warnings, attempt, log_dir)
     with contextlib.nullcontext() if logs is None else logs.kept():
         failure = _failure_of(surroundings)
+        if failure is not None and task.keeps_failure and logs is not None:
+            kept = keep_failure(logs.path, task, surroundings.cluster, attempt, rows, environment, failure)
+            failure.message += f"\n{kept}"
     over.set()
     if reports.latest().number:  # values that the thread has not sent yet
         channel.report(_progress(rows, reports))
     if failure is not None:
         channel.finish(Outcome(failure=failure))
         return 1
-    success = Success(rows_read=rows.progress().rows_read, rows_written=writer.rows_written, warnings=warnings.sentences())
+    warnings = surroundings.warnings.sentences()
+    success = Success(rows_read=rows.progress().rows_read, rows_written=writer.rows_written, warnings=warnings)
     channel.finish(Outcome(success=success))
     _leave_threads_behind(writer)
     return 0
+
+
+def surround(channel: Channel, task: Task, attempt: int, log_dir: Optional[str]) -> Surroundings:
+    """Start to receive the rows, and wait for the group."""
+    rows = _rows_of(task, os.path.join(task.work_dir, PRIVATE_FOLDER), channel)
+    writer = OutputWriter(channel, task.output_columns, task.chunk_wait_ms / 1000 or None)
+    if isinstance(rows, StreamRows):
+        rows.keeps_last = task.keeps_failure
+        if task.reports_passed:
+            rows.on_finished = writer.pass_rows
+    cluster = channel.wait_for_cluster()
+    return Surroundings(task, cluster, rows, writer, channel, Reports(), ScriptWarnings(task.work_dir), attempt, log_dir)
 
 
 def _rows_of(task: Task, folder: str, channel: Channel) -> AnyRows:
@@ -174,12 +182,16 @@ def _progress(rows: AnyRows, reports: Reports) -> Progress:
     return progress
 
 
-def _run_script(surroundings: Surroundings) -> None:
+def run_script(surroundings: Surroundings) -> None:
     task, cluster = surroundings.task, surroundings.cluster
     # TF_CONFIG is needed before the script's first line: a strategy created at module level reads it.
     os.environ["TF_CONFIG"] = cluster.tf_config
     bypass_proxies(os.environ, cluster.tf_config)
+    if task.keeps_failure:
+        seed_python(os.environ)
     user_main = find_main(task.main_script, task.work_dir, json.loads(task.user_params).get("runner"))
+    if task.keeps_failure:
+        seed_tensorflow(os.environ)
     task_config = _task_config(surroundings)
     if not isinstance(user_main, functools.partial):  # runners keep their own files in the work folder
         surroundings.warnings.watch_files([SAVED_MODEL, LATEST_CHECKPOINT])
@@ -254,8 +266,8 @@ def _task_config(surroundings: Surroundings) -> TaskConfig:
         user_params[f"ALINK:bc_{number}"] = text_path(task.work_dir, number)
     if isinstance(rows, (FileRows, OnceRows)) and role["type"] != "ps":
         write_tensor_shapes(rows, task.input_columns, task.work_dir)
-    shares = functools.partial(_shares, surroundings.channel) if isinstance(rows, FileRows) else None
     is_alone = sum(map(len, cluster.values())) == 1
+    shares = None if is_alone or not isinstance(rows, FileRows) else functools.partial(_shares, surroundings.channel)
     common: Dict[str, Any] = {
         "extra_inputs": extra_inputs,
         "tf_context": TFContext(rows, task.input_columns, task.exact_doubles, shares, is_alone),
@@ -309,20 +321,24 @@ def _make_checkpoint_dir(address: str) -> None:
 
 
 def _failure_of(surroundings: Surroundings) -> Optional[Failure]:
-    """Run the script and return its exception as data, without akdl's own frames in the traceback."""
     try:
-        _run_script(surroundings)
-    except (ScriptError, ModelError, LostModel) as error:
-        return Failure(type="ScriptError", message=str(error))
-    except SystemExit as leaving:
-        code = repr(leaving.code) if isinstance(leaving.code, (int, str)) else f"a {type(leaving.code).__name__}"
-        return _as_failure(leaving, f"the script called sys.exit({code})")
+        run_script(surroundings)
     except BaseException as error:  # KeyboardInterrupt too: any way out of the script has to be reported
-        failure = _as_failure(error)
-        columns = [column.name for column in surroundings.task.input_columns]
-        failure.message = no_group(error) + failure.message + missing_column(error, columns)
-        return failure
+        return described(error, surroundings.task)
     return None
+
+
+def described(error: BaseException, task: Task) -> Failure:
+    """Return an exception of the script as data, without akdl's own frames in the traceback."""
+    if isinstance(error, (ScriptError, ModelError, LostModel)):
+        return Failure(type="ScriptError", message=str(error))
+    if isinstance(error, SystemExit):
+        code = repr(error.code) if isinstance(error.code, (int, str)) else f"a {type(error.code).__name__}"
+        return _as_failure(error, f"the script called sys.exit({code})")
+    failure = _as_failure(error)
+    columns = [column.name for column in task.input_columns]
+    failure.message = no_group(error) + failure.message + missing_column(error, columns)
+    return failure
 
 
 def _as_failure(error: BaseException, message: Optional[str] = None) -> Failure:

@@ -75,6 +75,7 @@ class GroupSettings:
     certificate: Certificate | None = None
     model_dir: str | None = field(default=None, repr=False)  # an address may hold a password
     log_dir: str | None = field(default=None, repr=False)
+    keep_failed_rows: bool = False  # in log_dir, where a script fails
     tmp_dirs: str = ""  # Flink's `io.tmp.dirs` for a local job; on clusters, hosts have their own
     token: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
     watermark: tuple[str, str] | None = None  # column of a stream's output, and SQL expression

@@ -126,12 +126,13 @@ def test_one_tensorflow_on_every_python(declared: dict[str, Any], extra: str, py
         "operators.serve.rest_server:main",
         "akdl.estimator.__main__:main",
         "akdl.keras.__main__:main",
+        "akdl.replay:main",
     ],
 )
 def test_commands_know_their_names(declared: dict[str, Any], function: str, capsys: pytest.CaptureFixture[str]) -> None:
     commands = dict(text.split(" = ") for text in declared["entry_points"]["console_scripts"])
     (name,) = [name for name, called in commands.items() if called == function]
-    assert len(commands) == 9, "each command is tried here"
+    assert len(commands) == 10, "each command is tried here"
     module, _, entry = function.partition(":")
     with pytest.raises(SystemExit) as ended:
         getattr(importlib.import_module(module), entry)(["--help"])

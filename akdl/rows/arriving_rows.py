@@ -4,12 +4,14 @@ import os
 import threading
 import zlib
 from contextlib import contextmanager, suppress
-from typing import Callable, Iterable, Iterator, Optional, Union
+from typing import Callable, Iterable, Iterator, List, Optional, Tuple, Union
 
 from akdl.folders.disk_room import write_all
 from akdl.folders.private_file import private
 from akdl.process.channel import ChannelError
 from akdl.wire import Chunk
+
+LAST_BYTES = 32 << 20  # of rows that a failed script leaves, or a single larger chunk; more than `batches` reads ahead
 
 
 class ArrivingRows:
@@ -31,6 +33,10 @@ class ArrivingRows:
             if not self.count:
                 self._check_unbroken()
             return not self.count
+
+    def last(self) -> List[Tuple[int, bytes]]:
+        """Chunks that the script took last, up to `LAST_BYTES`: the number of rows, and the columns as received."""
+        raise NotImplementedError
 
     def _store(self, chunk: Chunk, columns: bytes) -> None:
         """Keep the columns of a chunk, and add its rows to `count`."""

@@ -4,6 +4,8 @@ import errno
 import os
 import threading
 from array import array
+from bisect import bisect_left
+from typing import List, Tuple
 
 from akdl.folders.disk_room import free_bytes, no_room, write_at
 from akdl.rows.examples import ExampleEncoder
@@ -51,6 +53,17 @@ class ChunkFile:
 
     def columns(self, chunk: int) -> Rows:
         return Rows.FromString(_read(self._columns_path, self._ends[chunk], self._ends[chunk + 1]))
+
+    def last(self, rows: int, size: int) -> List[Tuple[int, bytes]]:
+        """Chunks up to so many rows, of at most `size` bytes but at least one: the number of rows, and the columns."""
+        end = bisect_left(self._rows, rows)
+        start = max(end - 1, 0)
+        while start and self._ends[end] - self._ends[start - 1] <= size:
+            start -= 1
+        return [
+            (self._rows[each + 1] - self._rows[each], _read(self._columns_path, self._ends[each], self._ends[each + 1]))
+            for each in range(start, end)
+        ]
 
     def has_frames(self, chunks: int) -> bool:
         return self._is_begun and len(self._frame_ends) > chunks

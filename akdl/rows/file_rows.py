@@ -10,7 +10,7 @@ import threading
 import time
 from typing import Iterable, Iterator, List, Optional, Sequence, Tuple
 
-from akdl.rows.arriving_rows import ArrivingRows, segment_file
+from akdl.rows.arriving_rows import LAST_BYTES, ArrivingRows, segment_file
 from akdl.rows.chunk_file import ChunkFile
 from akdl.rows.examples import ExampleEncoder
 from akdl.rows.extra_files import ExtraFile, ExtraFiles, WriteText
@@ -100,6 +100,10 @@ class FileRows(ArrivingRows):
         for start, end in self._ranges():
             for chunk in range(start, end):
                 yield self._input.columns(chunk)
+
+    def last(self) -> List[Tuple[int, bytes]]:
+        # Nothing is counted as taken where the script reads the file by the path that `shares` returned.
+        return self._input.last(self.taken or self.count, LAST_BYTES)
 
     def _store(self, chunk: Chunk, columns: bytes) -> None:
         if chunk.input:

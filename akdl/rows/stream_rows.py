@@ -6,9 +6,10 @@ Python and memory stays constant for weeks.
 
 import logging
 import os
-from typing import Callable, Iterable, Iterator, List, NamedTuple, Optional, Sequence
+from collections import deque
+from typing import Callable, Deque, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-from akdl.rows.arriving_rows import ArrivingRows, segment_file
+from akdl.rows.arriving_rows import LAST_BYTES, ArrivingRows, segment_file
 from akdl.rows.examples import ExampleEncoder
 from akdl.wire import Chunk, Progress, Rows, TableColumn
 
@@ -36,6 +37,9 @@ class StreamRows(ArrivingRows):
         self, folder: str, chunks: Iterable[Chunk], columns: Sequence[TableColumn], exact_doubles: bool = False
     ) -> None:
         self.on_finished: Optional[Callable[[int], None]] = None
+        self.keeps_last = False  # chunks for `last`, while they are not needed otherwise
+        self._last: Deque[Held] = deque()
+        self._last_bytes = 0
         self._folder = folder
         self._encoder = ExampleEncoder(columns, exact_doubles)
         self._held: List[Held] = []
@@ -65,6 +69,9 @@ class StreamRows(ArrivingRows):
 
     def length(self) -> int:
         raise RuntimeError("the number of rows in a stream is not known: read them from dataset_fn()")
+
+    def last(self) -> List[Tuple[int, bytes]]:
+        return [(chunk.rows, chunk.columns) for chunk in self._last]
 
     def segments(self) -> Iterator[str]:
         for number, chunks in enumerate(self._scan()):
@@ -117,7 +124,12 @@ class StreamRows(ArrivingRows):
                 self._check_unbroken()
             self.taken += sum(chunk.rows for chunk in chunks)
             self._changed.notify_all()
-            return chunks
+        if self.keeps_last:
+            self._last.extend(chunks)
+            self._last_bytes += sum(len(chunk.columns) for chunk in chunks)
+            while len(self._last) > 1 and self._last_bytes > LAST_BYTES:
+                self._last_bytes -= len(self._last.popleft().columns)
+        return chunks
 
     def _store(self, chunk: Chunk, columns: bytes) -> None:
         with self._changed:

@@ -32,7 +32,7 @@ class ExtraInput(_message.Message):
     def __init__(self, columns: _Optional[_Iterable[_Union[TableColumn, _Mapping]]] = ...) -> None: ...
 
 class Task(_message.Message):
-    __slots__ = ["operator", "kind", "work_dir", "main_script", "user_params", "num_workers", "exact_doubles", "input_columns", "output_columns", "extra_inputs", "chunk_wait_ms", "commits", "checkpoint_dir", "model_dir", "read_once", "reports_passed", "log_dir"]
+    __slots__ = ["operator", "kind", "work_dir", "main_script", "user_params", "num_workers", "exact_doubles", "input_columns", "output_columns", "extra_inputs", "chunk_wait_ms", "commits", "checkpoint_dir", "model_dir", "read_once", "reports_passed", "keeps_failure", "log_dir"]
     OPERATOR_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     WORK_DIR_FIELD_NUMBER: _ClassVar[int]
@@ -49,6 +49,7 @@ class Task(_message.Message):
     MODEL_DIR_FIELD_NUMBER: _ClassVar[int]
     READ_ONCE_FIELD_NUMBER: _ClassVar[int]
     REPORTS_PASSED_FIELD_NUMBER: _ClassVar[int]
+    KEEPS_FAILURE_FIELD_NUMBER: _ClassVar[int]
     LOG_DIR_FIELD_NUMBER: _ClassVar[int]
     operator: str
     kind: str
@@ -66,8 +67,9 @@ class Task(_message.Message):
     model_dir: str
     read_once: bool
     reports_passed: bool
+    keeps_failure: bool
     log_dir: str
-    def __init__(self, operator: _Optional[str] = ..., kind: _Optional[str] = ..., work_dir: _Optional[str] = ..., main_script: _Optional[str] = ..., user_params: _Optional[str] = ..., num_workers: _Optional[int] = ..., exact_doubles: bool = ..., input_columns: _Optional[_Iterable[_Union[TableColumn, _Mapping]]] = ..., output_columns: _Optional[_Iterable[_Union[TableColumn, _Mapping]]] = ..., extra_inputs: _Optional[_Iterable[_Union[ExtraInput, _Mapping]]] = ..., chunk_wait_ms: _Optional[int] = ..., commits: bool = ..., checkpoint_dir: _Optional[str] = ..., model_dir: _Optional[str] = ..., read_once: bool = ..., reports_passed: bool = ..., log_dir: _Optional[str] = ...) -> None: ...
+    def __init__(self, operator: _Optional[str] = ..., kind: _Optional[str] = ..., work_dir: _Optional[str] = ..., main_script: _Optional[str] = ..., user_params: _Optional[str] = ..., num_workers: _Optional[int] = ..., exact_doubles: bool = ..., input_columns: _Optional[_Iterable[_Union[TableColumn, _Mapping]]] = ..., output_columns: _Optional[_Iterable[_Union[TableColumn, _Mapping]]] = ..., extra_inputs: _Optional[_Iterable[_Union[ExtraInput, _Mapping]]] = ..., chunk_wait_ms: _Optional[int] = ..., commits: bool = ..., checkpoint_dir: _Optional[str] = ..., model_dir: _Optional[str] = ..., read_once: bool = ..., reports_passed: bool = ..., keeps_failure: bool = ..., log_dir: _Optional[str] = ...) -> None: ...
 
 class Cluster(_message.Message):
     __slots__ = ["tf_config", "extra_folder", "waits_for_files"]

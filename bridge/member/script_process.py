@@ -131,6 +131,7 @@ def task_of(settings: GroupSettings, folder: WorkFolder) -> Task:
         reports_passed=settings.carries_event_time and settings.replay != UNCOMMITTED,
         checkpoint_dir=settings.checkpoint_dir or "",
         log_dir=settings.log_dir or "",
+        keeps_failure=settings.keep_failed_rows,
         model_dir=settings.model_dir or "",
         read_once=settings.read_once,
         extra_inputs=[ExtraInput(columns=table_columns(schema)) for schema in settings.extra_schemas],
@@ -152,6 +153,8 @@ def launch(
     try:
         environment = variables(settings.intra_op_parallelism, os.environ, python.path, folder, settings.env_vars)
         environment.update(AKDL_ADDRESS=address, AKDL_TOKEN=token, AKDL_ATTEMPT=str(attempt), AKDL_WORK_DIR=folder.path)
+        if settings.keep_failed_rows:
+            environment.setdefault("PYTHONHASHSEED", str(secrets.randbelow(2**32)))
         if is_worker_process():  # not in the driver, which its user may suspend with Ctrl-Z
             environment["AKDL_STOPPED_S"] = str(STOPPED_S)
         if index == 0 and means_tensorflow_1(settings.operator):

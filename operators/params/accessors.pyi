@@ -46,6 +46,7 @@ class ScriptParams(WithParams):
         stallTimeout: float = ...,
         progress: bool = ...,
         logDir: str = ...,
+        keepFailedRows: bool = ...,
         logFileSize: int = ...,
         logFileCount: int = ...,
         readOnce: bool = ...,
@@ -228,6 +229,12 @@ class ScriptParams(WithParams):
     def getLogDir(self) -> str | None:
         """Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into `task_config.log_dir`: a folder, or an address of a storage. None if unset. (default None)"""
 
+    def setKeepFailedRows(self, value: bool) -> Self:
+        """With logDir: a script that fails leaves a file there with the rows that it read last, its files, parameters and environment, which `akdl-replay` runs again. Variables and parameters with secrets are left out or masked. (default False)"""
+
+    def getKeepFailedRows(self) -> bool:
+        """With logDir: a script that fails leaves a file there with the rows that it read last, its files, parameters and environment, which `akdl-replay` runs again. Variables and parameters with secrets are left out or masked. (default False)"""
+
     def setLogFileSize(self, value: int) -> Self:
         """Bytes of a process's log file; then a new one is begun. (default 104857600)"""
 
@@ -285,6 +292,7 @@ class StreamParams(WithParams):
         stallTimeout: float = ...,
         progress: bool = ...,
         logDir: str = ...,
+        keepFailedRows: bool = ...,
         logFileSize: int = ...,
         logFileCount: int = ...,
         MLEnvironmentId: int = ...,
@@ -453,6 +461,12 @@ class StreamParams(WithParams):
     def getLogDir(self) -> str | None:
         """Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into `task_config.log_dir`: a folder, or an address of a storage. None if unset. (default None)"""
 
+    def setKeepFailedRows(self, value: bool) -> Self:
+        """With logDir: a script that fails leaves a file there with the rows that it read last, its files, parameters and environment, which `akdl-replay` runs again. Variables and parameters with secrets are left out or masked. (default False)"""
+
+    def getKeepFailedRows(self) -> bool:
+        """With logDir: a script that fails leaves a file there with the rows that it read last, its files, parameters and environment, which `akdl-replay` runs again. Variables and parameters with secrets are left out or masked. (default False)"""
+
     def setLogFileSize(self, value: int) -> Self:
         """Bytes of a process's log file; then a new one is begun. (default 104857600)"""
 
@@ -533,6 +547,7 @@ class TrainParams(WithParams):
         stallTimeout: float = ...,
         progress: bool = ...,
         logDir: str = ...,
+        keepFailedRows: bool = ...,
         logFileSize: int = ...,
         logFileCount: int = ...,
         readOnce: bool = ...,
@@ -695,6 +710,12 @@ class TrainParams(WithParams):
     def getLogDir(self) -> str | None:
         """Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into `task_config.log_dir`: a folder, or an address of a storage. None if unset. (default None)"""
 
+    def setKeepFailedRows(self, value: bool) -> Self:
+        """With logDir: a script that fails leaves a file there with the rows that it read last, its files, parameters and environment, which `akdl-replay` runs again. Variables and parameters with secrets are left out or masked. (default False)"""
+
+    def getKeepFailedRows(self) -> bool:
+        """With logDir: a script that fails leaves a file there with the rows that it read last, its files, parameters and environment, which `akdl-replay` runs again. Variables and parameters with secrets are left out or masked. (default False)"""
+
     def setLogFileSize(self, value: int) -> Self:
         """Bytes of a process's log file; then a new one is begun. (default 104857600)"""
 
@@ -757,6 +778,7 @@ class TrainerParams(WithParams):
         stallTimeout: float = ...,
         progress: bool = ...,
         logDir: str = ...,
+        keepFailedRows: bool = ...,
         logFileSize: int = ...,
         logFileCount: int = ...,
         readOnce: bool = ...,
@@ -945,6 +967,12 @@ class TrainerParams(WithParams):
 
     def getLogDir(self) -> str | None:
         """Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into `task_config.log_dir`: a folder, or an address of a storage. None if unset. (default None)"""
+
+    def setKeepFailedRows(self, value: bool) -> Self:
+        """With logDir: a script that fails leaves a file there with the rows that it read last, its files, parameters and environment, which `akdl-replay` runs again. Variables and parameters with secrets are left out or masked. (default False)"""
+
+    def getKeepFailedRows(self) -> bool:
+        """With logDir: a script that fails leaves a file there with the rows that it read last, its files, parameters and environment, which `akdl-replay` runs again. Variables and parameters with secrets are left out or masked. (default False)"""
 
     def setLogFileSize(self, value: int) -> Self:
         """Bytes of a process's log file; then a new one is begun. (default 104857600)"""

@@ -127,6 +127,11 @@ LOG_DIR = Param(
     "Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into "
     "`task_config.log_dir`: a folder, or an address of a storage. None if unset.", filled_text, None,
 )  # fmt: skip
+KEEP_FAILED_ROWS = Param(
+    "keepFailedRows", "bool",
+    "With logDir: a script that fails leaves a file there with the rows that it read last, its files, parameters and "
+    "environment, which `akdl-replay` runs again. Variables and parameters with secrets are left out or masked.", flag, False,
+)  # fmt: skip
 PROGRESS = Param("progress", "bool", "Show the progress of the job: on a terminal, in a notebook, or in a log.", flag, True)
 LOG_FILE_SIZE = Param("logFileSize", "int", "Bytes of a process's log file; then a new one is begun.", count(1), 100 << 20)
 LOG_FILE_COUNT = Param("logFileCount", "int", "Log files of a process; by default as many as Flink keeps.", count(1), None)
@@ -310,8 +315,8 @@ PREDICTION_DETAIL_COL = Param(
 TRAIN = (
     USER_FILES, MAIN_SCRIPT_FILE, USER_PARAMS, SELECTED_COLS, NUM_WORKERS, NUM_PSS, PYTHON_ENV, ENV_VARS, EXACT_DOUBLES,
     INTRA_OP_PARALLELISM, CHIEF_COORDINATES, EQUAL_STEPS, WEIGHT_COL, SHUFFLE_PARTS, HOST_NETWORK, GROUP_TLS, GPUS_PER_WORKER,
-    CHECKPOINT_DIR, START_TIMEOUT, STALL_TIMEOUT, PROGRESS, LOG_DIR, LOG_FILE_SIZE, LOG_FILE_COUNT, READ_ONCE,
-    ML_ENVIRONMENT_ID, MODEL_DIR,
+    CHECKPOINT_DIR, START_TIMEOUT, STALL_TIMEOUT, PROGRESS, LOG_DIR, KEEP_FAILED_ROWS, LOG_FILE_SIZE, LOG_FILE_COUNT,
+    READ_ONCE, ML_ENVIRONMENT_ID, MODEL_DIR,
 )  # fmt: skip
 SCRIPT = (*TRAIN[:3], OUTPUT_SCHEMA_STR, *TRAIN[3:-1])
 _OF_TABLES = (EQUAL_STEPS, WEIGHT_COL, SHUFFLE_PARTS, READ_ONCE, MODEL_DIR)

@@ -40,6 +40,9 @@ def plan(
             f"{operator}: chiefCoordinates needs a worker besides the chief and a parameter server, so numWorkers of at least "
             f"2 and numPSs of at least 1; there would be {workers} and {servers}"
         )
+    keep_failed_rows = values.get("keepFailedRows", False)
+    if keep_failed_rows and values["logDir"] is None:
+        raise ConfigurationError(f"{operator}: keepFailedRows keeps rows in logDir, which is not set: set logDir too")
     read_once = values.get("readOnce", False)
     if read_once and (extra_schemas or values["chiefCoordinates"]):
         other = "extra inputs, which come among the rows" if extra_schemas else "chiefCoordinates, whose chief reads files"
@@ -86,6 +89,7 @@ def plan(
         gpus_per_worker=values["gpusPerWorker"],
         checkpoint_dir=_absolute(operator, "checkpointDir", values),
         log_dir=_absolute(operator, "logDir", values),
+        keep_failed_rows=keep_failed_rows,
         model_dir=_absolute(operator, "modelDir", values) if kind == "train" else None,
         start_timeout_s=values["startTimeout"],
         stall_timeout_s=values["stallTimeout"],

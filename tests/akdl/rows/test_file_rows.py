@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from akdl.process.channel import ChannelError
+from akdl.rows import file_rows
 from akdl.rows.examples import ExampleEncoder, records
 from akdl.rows.file_rows import FileRows
 from akdl.testing import table_columns
@@ -227,3 +228,21 @@ def test_a_file_that_cannot_be_made_is_an_error_for_all(feed: Feed, rows: FileRo
         for _ in range(1000):
             list(rows.columns())
             threading.Event().wait(0.01)
+
+
+@pytest.mark.parametrize(("taken", "size", "first"), [(1, 32 << 20, 0), (3, 32 << 20, 0), (3, 0, 2), (0, 32 << 20, 0)])
+def test_the_last_rows_are_those_that_the_script_took(
+    tmp_path: pathlib.Path, taken: int, size: int, first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_rows, "SEGMENT_BYTES", 1)
+    monkeypatch.setattr(file_rows, "LAST_BYTES", size)
+    feed = Feed()
+    rows = FileRows(str(tmp_path), feed, COLUMNS)
+    for number in range(4):
+        feed.chunk(number)
+    feed.end()
+    assert rows.is_empty() is False and rows.length_beforehand() == 4
+    for _ in zip(range(taken), rows.columns()):
+        pass
+    found = [ids_of(Rows.FromString(columns))[0] for _, columns in rows.last()]
+    assert found == list(range(first, taken or 4))

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 import pytest
 
 from akdl.process.channel import ChannelError
+from akdl.rows import stream_rows
 from akdl.rows.stream_rows import HELD_BYTES, StreamRows
 from akdl.runner.config import StreamTaskConfig
-from akdl.wire import Chunk
+from akdl.wire import Chunk, Rows
 from tests.akdl.rows.test_file_rows import COLUMNS, Feed, ids_in, ids_of
 from tests.support.leftovers import wait_until
 from tests.support.random_rows import chunk_of
@@ -155,3 +156,19 @@ def test_commit_counts_chunks_left_behind_or_rows(feed: Feed, rows: StreamRows) 
 def test_commit_where_nobody_waits_for_it() -> None:
     with pytest.raises(RuntimeError, match='needs replay="uncommitted"'):
         task_config(None).commit()
+
+
+@pytest.mark.parametrize(("size", "expected"), [(1 << 20, [1, 2, 3]), (0, [3])])
+def test_the_last_rows_are_kept_where_they_are_wanted(
+    feed: Feed, rows: StreamRows, size: int, expected: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream_rows, "LAST_BYTES", size)
+    columns = rows.columns()
+    feed.chunk(0)
+    next(columns)
+    assert rows.last() == []
+    rows.keeps_last = True
+    for number in (1, 2, 3):
+        feed.chunk(number)
+        next(columns)
+    assert [ids_of(Rows.FromString(each))[0] for _, each in rows.last()] == expected

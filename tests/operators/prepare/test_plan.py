@@ -110,6 +110,13 @@ def test_settings_of_a_group(folder: pathlib.Path) -> None:
     assert settings.token not in repr(settings) and "PRIVATE" not in repr(settings)
 
 
+def test_failed_rows_need_a_place(folder: pathlib.Path) -> None:
+    op = TensorFlow2BatchOp(userFiles=[], mainScriptFile="main.py", outputSchemaStr="x INT", keepFailedRows=True)
+    with pytest.raises(ConfigurationError, match="Op: keepFailedRows keeps rows in logDir, which is not set"):
+        _plan(op)
+    assert _plan(op.setLogDir("runs")).keep_failed_rows
+
+
 @pytest.mark.parametrize(("workers", "servers"), [(1, 1), (2, 0)])
 def test_a_coordinating_chief_needs_somebody_to_coordinate(folder: pathlib.Path, workers: int, servers: int) -> None:
     op = TensorFlow2BatchOp(

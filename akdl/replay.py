@@ -1,0 +1,135 @@
+"""`akdl-replay FILE`: run a failed script again, on the rows that it read last, in one process and without Flink.
+
+The file is that of `keepFailedRows`. The script gets a new work folder, and runs in the Python of the job where this host has
+it. The rows that it writes are checked and dropped.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import pdb
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence
+
+from google.protobuf.json_format import ParseDict, ParseError
+
+from akdl import entry
+from akdl.folders.private_file import private
+from akdl.masking import shown
+from akdl.process.channel import Channel
+from akdl.runner.kept_failure import DESCRIPTION, PRIVATE_FOLDER, ROWS, chunks_in, comparable
+from akdl.storage.archive import ArchiveError, unpack_archive
+from akdl.storage.files import FileError, fetch
+from akdl.wire import Chunk, Cluster, Output, Task
+
+
+class _Failure(NamedTuple):
+    task: Task
+    role: str
+    attempt: int
+    python: str
+    environment: Dict[str, str]
+    first_row: int
+    left_out: List[str]
+    failure: List[str]  # type and message
+
+
+class _KeptChannel(Channel):
+    """The channel of a process whose rows are in a file, and which is a group of its own."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def wait_for_cluster(self) -> Cluster:
+        with contextlib.closing(socket.socket()) as free:
+            free.bind(("localhost", 0))
+            address = f"localhost:{free.getsockname()[1]}"
+        config = {"cluster": {"chief": [address]}, "task": {"type": "chief", "index": 0}}
+        return Cluster(tf_config=json.dumps(config), waits_for_files=True)  # the files of extra inputs are there
+
+    def read(self) -> Iterator[Chunk]:
+        return chunks_in(self._path)
+
+    def write(self, messages: Iterable[Output]) -> None:
+        for _ in messages:
+            pass
+
+
+def main(args: Optional[Sequence[str]] = None) -> int:
+    """Return the exit status: that of the script's process, 1 where the script fails, and 2 without a readable file."""
+    parser = argparse.ArgumentParser(
+        prog="akdl-replay", description="Run a failed script again, on the rows that it read last, without Flink."
+    )
+    parser.add_argument("file", help="path or address that the error of the job names")
+    parser.add_argument("--pdb", action="store_true", help="open Python's debugger where the script fails")
+    given = parser.parse_args(args)
+    if os.path.isdir(given.file):
+        return _replay(given.file, given.pdb)
+    with tempfile.TemporaryDirectory(prefix="akdl_replay_") as place:
+        folder = os.path.join(place, "work")
+        os.mkdir(folder)
+        try:
+            with open(fetch(given.file, place), "rb") as file:
+                unpack_archive(file, folder)
+            kept = _failure_in(folder)
+            library = os.path.join(folder, PRIVATE_FOLDER, "lib")  # as in the job: akdl alone
+            os.mkdir(library)
+            os.symlink(os.path.dirname(os.path.abspath(__file__)), os.path.join(library, "akdl"))
+        except (OSError, FileError, ArchiveError) as error:
+            print(f"akdl-replay: {shown(given.file)}: {error}", file=sys.stderr)
+            return 2
+        python = kept.python if os.access(kept.python, os.X_OK) else sys.executable
+        command = [python, "-m", "akdl.replay", folder, *(["--pdb"] if given.pdb else [])]
+        signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is for the script, or for its debugger
+        environment = {**kept.environment, "PYTHONPATH": library, "PYTHONFAULTHANDLER": "1"}  # a crash shows its place
+        return subprocess.call(command, cwd=folder, env={**os.environ, **environment})
+
+
+def _replay(folder: str, debugs: bool) -> int:
+    kept = _failure_in(folder)
+    task, logs = kept.task, os.path.join(folder, PRIVATE_FOLDER, "logs")
+    task.work_dir, task.num_workers = folder, 1
+    task.main_script = os.path.join(folder, task.main_script)
+    task.checkpoint_dir = task.checkpoint_dir and os.path.join(folder, task.checkpoint_dir)
+    _say(f"{task.operator}, {kept.role}, from row {kept.first_row} of its rows")
+    for name in kept.left_out:
+        _say(f"{name} is not there: it was too large to keep")
+    open(os.path.join(folder, PRIVATE_FOLDER, "complete"), "wb", opener=private).close()
+    surroundings = entry.surround(_KeptChannel(os.path.join(folder, ROWS)), task, kept.attempt, logs)
+    try:
+        entry.run_script(surroundings)
+    except BaseException as error:
+        failure = entry.described(error, task)
+        print(failure.traceback or failure.message, file=sys.stderr)
+        found = comparable(failure, folder)
+        # Rows and lines may have other numbers here.
+        is_same = [re.sub(r"\d+", "0", each) for each in found] == [re.sub(r"\d+", "0", each) for each in kept.failure]
+        _say("the error of the job" if is_same else "another error; the job had {}: {}".format(*kept.failure))
+        if debugs:
+            pdb.post_mortem(error.__traceback__)
+        return 1
+    _say("no error; the job had {}: {}".format(*kept.failure))
+    return 0
+
+
+def _failure_in(folder: str) -> _Failure:
+    try:
+        with open(os.path.join(folder, DESCRIPTION), encoding="utf-8") as file:
+            found = json.load(file)
+        return _Failure(ParseDict(found.pop("task"), Task(), ignore_unknown_fields=True), **found)
+    except (FileNotFoundError, AttributeError, LookupError, TypeError, ValueError, ParseError) as error:
+        raise FileError(f"expected a file that a failed script left with keepFailedRows ({error})") from None
+
+
+def _say(text: str) -> None:
+    print(f"akdl-replay: {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
