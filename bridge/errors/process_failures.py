@@ -42,7 +42,7 @@ def describe_desertion(returned: Sequence[str]) -> str:
     )
 
 
-def describe_death(status: int, connected: bool) -> str:
+def describe_death(status: int, connected: bool, lines_before: str = "") -> str:
     if status == UNUSABLE:
         return "its Python environment cannot be used; the last line of its output has the reason"
     if status == REFUSED_ROWS:
@@ -57,7 +57,8 @@ def describe_death(status: int, connected: bool) -> str:
         )
     if connected:
         return f"the process {describe_exit(status)} before the script had ended"
-    return f"the process {describe_exit(status)} before it could start the script. Is its Python environment complete?"
+    lines_before = lines_before or ". Is its Python environment complete?"
+    return f"the process {describe_exit(status)} before it could start the script{lines_before}"
 
 
 def paragraphs(*parts: str) -> str:

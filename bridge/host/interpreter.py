@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import glob
 import logging
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -23,6 +25,7 @@ from bridge.folders.remover import remove_when_unlocked
 from bridge.folders.shipped import path_on_host
 from bridge.folders.user_folders import environment_place
 from bridge.folders.work_folder import WorkFolder
+from bridge.host.process import STACKS_S, place_in
 from bridge.host.variables import variables
 from bridge.settings import PythonArchive
 
@@ -31,11 +34,16 @@ logger = logging.getLogger(__name__)
 _LOOK_S = 120.0  # for an interpreter to report its versions; TensorFlow is not imported
 _UNPACK_S = 600.0  # for conda-unpack
 _RETRY_S = 0.1  # most until one of several processes tries again to unpack; they wait for random times
+_SHOWN_LINES = 5
 _COMPLETE = ".akdl-complete"  # in the folder, once it is complete
 _PACK = (
     "pack it with conda-pack, or install the packages into a relocatable Python (such as one from uv); a venv cannot be "
     "packed, since it only links to a Python elsewhere"
 )
+
+
+class NoAnswerError(ConfigurationError):
+    """An interpreter did not end in time. The text says where it stood."""
 
 
 class Interpreter:
@@ -159,29 +167,53 @@ def _fill(target: str, path: str, sha256: str) -> str:
     return versions_of(python, no_tensorflow=True)  # a process that needs it looks for it
 
 
+def first_lines(python: str) -> str:
+    """Sentence about lines of `.pth` files that an interpreter runs before all other code, newest first; "" without any."""
+    root, found = os.path.dirname(os.path.dirname(python)), []
+    paths = glob.glob(os.path.join(glob.escape(root), "lib", "python3*", "site-packages", "*.pth"))
+    for path in sorted(paths, key=os.path.getmtime, reverse=True):
+        with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
+            found += [f"{path}: {line.strip():.80}" for line in file if line.startswith(("import ", "import\t"))]
+    return f". Before all other code, this Python runs {'; '.join(found[:_SHOWN_LINES])}" if found else ""
+
+
 def versions_of(python: str, no_tensorflow: bool = False) -> str:
     return _printed(f"{python} -m akdl.process.preflight", *look_into(python, no_tensorflow))
 
 
-def look_into(python: str, no_tensorflow: bool = False) -> tuple[int, str]:
+def look_into(python: str, no_tensorflow: bool = False, limit_s: float = _LOOK_S) -> tuple[int, str]:
     """Exit status and output of akdl's check of a Python, in which no packages of this program are visible."""
-    return _run([python, "-m", "akdl.process.preflight"], _LOOK_S, [f"{NO_TENSORFLOW}={'1' * no_tensorflow}"])
+    return _run([python, "-m", "akdl.process.preflight"], limit_s, [f"{NO_TENSORFLOW}={'1' * no_tensorflow}"])
 
 
 def _run(command: list[str], timeout_s: float, set_variables: Sequence[str] = ()) -> tuple[int, str]:
     folder = WorkFolder(())
     try:
-        done = subprocess.run(
+        with subprocess.Popen(
             command, cwd=folder.path, env=variables(None, os.environ, command[0], folder, set_variables),
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout_s,
-        )  # fmt: skip
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        ) as process:  # fmt: skip
+            printed = _printed_within(process, timeout_s)
     except OSError as error:
         raise ConfigurationError(_cannot_run(command[0], error)) from None
-    except subprocess.TimeoutExpired:
-        raise ConfigurationError(f"{' '.join(command)} did not end within {timeout_s:g} s") from None
+    except subprocess.TimeoutExpired as late:
+        place = place_in((late.output or b"").decode("utf-8", "replace")) + first_lines(command[0])
+        raise NoAnswerError(f"{' '.join(command)} did not end within {timeout_s:g} s{place}") from None
     finally:
         folder.remove()
-    return done.returncode, done.stdout.decode("utf-8", "replace").strip()
+    return process.returncode, printed.decode("utf-8", "replace").strip()
+
+
+def _printed_within(process: subprocess.Popen[bytes], timeout_s: float) -> bytes:
+    """Return all output of a process; one that does not end in time is killed, with its stacks in the TimeoutExpired."""
+    try:
+        return process.communicate(timeout=timeout_s)[0]
+    except subprocess.TimeoutExpired as late:
+        process.send_signal(signal.SIGABRT)  # see `place_in`
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            late.output = process.communicate(timeout=STACKS_S)[0]
+        process.kill()
+        raise
 
 
 def _printed(command: str, status: int, output: str) -> str:

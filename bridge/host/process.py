@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import secrets
 import signal
 import subprocess
@@ -32,6 +33,7 @@ STACKS_LIMIT = 20_000  # characters
 _READ_BYTES = 1 << 16
 _LOOK_S = 0.5
 _MARK = "_AKDL_CHILD"  # a variable that our processes do not remove from their environment
+_FRAMES = 3  # of a place
 _LOOKS = 10  # for processes that have left the group, and may fork meanwhile
 
 _MEANINGS = {
@@ -56,6 +58,7 @@ class ChildProcess:
         kept_lines: int,
         pass_fds: Sequence[int] = (),
     ) -> None:
+        self.program = command[0]
         self._lines: deque[str] = deque(maxlen=kept_lines)
         self._on_line = on_line
         self._on_exit = on_exit
@@ -82,6 +85,13 @@ class ChildProcess:
         self._pump = threading.Thread(target=self._read_lines, name="akdl-log", daemon=True)
         self._pump.start()
         threading.Thread(target=self._reap, name="akdl-reap", daemon=True).start()
+
+    def place_of_abort(self) -> str:
+        """End it by SIGABRT, at which Python prints its stacks, and return the sentence of `place_in`."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGABRT)
+        self.wait(STACKS_S)
+        return place_in("\n".join(self._lines))
 
     @property
     def pid(self) -> int:
@@ -183,6 +193,12 @@ def _marked(pid: int, mark: str) -> psutil.Process | None:
         return process if process.environ().get(_MARK) == mark else None
     except (psutil.Error, OSError):  # of another user, or gone
         return None
+
+
+def place_in(printed: str) -> str:
+    """Sentence about the innermost frames of the stack that Python printed at SIGABRT; "" without a stack."""
+    frames = re.findall(r"^  (File \".*)", printed.rpartition("Current thread ")[2], re.MULTILINE)
+    return f". It stood at {' < '.join(frames[:_FRAMES])}" if frames else ""
 
 
 def stacks_of(pid: int, path: str) -> str:

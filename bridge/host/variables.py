@@ -34,6 +34,7 @@ def variables(
         "TMPDIR": folder.temporary,  # files that TensorFlow and scripts leave there are removed with the folder
         "PYTHONUNBUFFERED": "1",
         "PYTHONIOENCODING": "utf-8",
+        "PYTHONFAULTHANDLER": "1",  # a crash shows the place in Python; so does SIGABRT, before any code of ours runs
         "GRPC_ENABLE_FORK_SUPPORT": "0",  # with it, a script that forks can hang in gRPC's own handlers
         "TF_GRPC_REUSE_PORT": "true",  # our reservation of the port stays open while TensorFlow binds it
         **({} if intra_op_parallelism is None else {"TF_NUM_INTRAOP_THREADS": str(intra_op_parallelism)}),

@@ -314,7 +314,7 @@ class Member:
             what = describe_failure(failure)
         else:
             assert status is not None
-            what = describe_death(status, session.hello is not None)
+            what = describe_death(status, session.hello is not None, self._process.lines_before())
         with self._changed:
             session.fail(what.splitlines()[0])
             returned = self._membership.group().returned(self._index)
@@ -347,7 +347,10 @@ class Member:
             return None
         trace = failure.traceback if failure is not None else ""
         stacks = self._process.stacks() if fault.is_standstill else ""
-        return self._process.error(fault.what, trace, self._members(), stacks)
+        what = fault.what
+        if not situation.is_connected:
+            what += self._process.child.place_of_abort() + self._process.lines_before()
+        return self._process.error(what, trace, self._members(), stacks)
 
     def _look_for_progress(self) -> None:
         own_s, children_s = self._process.child.cpu_times

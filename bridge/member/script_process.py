@@ -19,7 +19,7 @@ from bridge.folders.work_folder import STACKS_FILE, WorkFolder
 from bridge.group.roles import label
 from bridge.host.console import LogFile, say, warn
 from bridge.host.gpus import lease_for
-from bridge.host.interpreter import means_tensorflow_1, open_interpreter
+from bridge.host.interpreter import first_lines, means_tensorflow_1, open_interpreter
 from bridge.host.process import ChildProcess, stacks_of
 from bridge.host.variables import variables
 from bridge.member.bridge_server import BridgeServer
@@ -93,6 +93,10 @@ class ScriptProcess:
     def stacks(self) -> str:
         stacks = stacks_of(self.child.pid, os.path.join(self._folder.private, STACKS_FILE))
         return f"--- where {self.label} stands ---\n{stacks}"
+
+    def lines_before(self) -> str:
+        """Sentence about the lines that its Python runs first, where it has not come to akdl's."""
+        return "" if os.path.exists(os.path.join(self._folder.private, STACKS_FILE)) else first_lines(self.child.program)
 
     def log(self, line: str) -> None:
         logger.info("[%s] %s", self.name, line)

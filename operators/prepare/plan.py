@@ -59,7 +59,7 @@ def plan(
             own = None if values["pythonEnv"] else wanted_in(source)
     python = find_python(operator, values["pythonEnv"] or own or os.environ.get(env_variable, ""), elsewhere)
     if not elsewhere:
-        check_python(operator, python, main_script if needs_estimator else None)
+        check_python(operator, python, main_script if needs_estimator else None, values["startTimeout"])
         if python is None and workers + servers > 1:
             check_group(operator, source, values["envVars"])
     return GroupSettings(

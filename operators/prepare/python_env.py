@@ -18,7 +18,7 @@ from akdl.storage.files import FileError, fetch, is_remote, local_path
 from akdl.tf_version import LAST_WITH_ESTIMATOR, NO_ESTIMATOR, parse_version
 from bridge.exceptions import ConfigurationError
 from bridge.folders.program_folder import named_by_content, scratch_folder
-from bridge.host.interpreter import interpreter_in, look_into
+from bridge.host.interpreter import NoAnswerError, interpreter_in, look_into
 from bridge.settings import PythonArchive
 from operators.prepare.made_env import made_python, packed_env
 from operators.prepare.requirements import Wanted, wanted_by
@@ -55,7 +55,9 @@ def find_python(
     )
 
 
-def check_python(operator: str, python: str | PythonArchive | None, of_estimator: str | None = None) -> None:
+def check_python(
+    operator: str, python: str | PythonArchive | None, of_estimator: str | None = None, limit_s: float = 300.0
+) -> None:
     """Check that an interpreter of this host has what a script needs. An archive is checked where it is unpacked."""
     if isinstance(python, PythonArchive):
         return
@@ -63,7 +65,7 @@ def check_python(operator: str, python: str | PythonArchive | None, of_estimator
         found = preflight.versions()
         why, version = preflight.reason(found), found["tensorflow"]
     else:
-        why, version = _look(python, os.stat(python).st_mtime_ns)
+        why, version = _look(python, os.stat(python).st_mtime_ns, limit_s)
     if of_estimator and version and parse_version(version)[:2] > LAST_WITH_ESTIMATOR:
         why = NO_ESTIMATOR.format(of_estimator, version, python or sys.executable)
     if why:
@@ -71,10 +73,12 @@ def check_python(operator: str, python: str | PythonArchive | None, of_estimator
 
 
 @functools.cache
-def _look(python: str, changed: int) -> tuple[str, str]:
+def _look(python: str, changed: int, limit_s: float) -> tuple[str, str]:
     """Reason why an interpreter cannot be used, and its TensorFlow; "" where only a run could show it."""
     try:
-        status, output = look_into(python)
+        status, output = look_into(python, limit_s=limit_s)
+    except NoAnswerError as error:
+        return f"{error} (startTimeout)", ""
     except ConfigurationError:
         return "", ""
     why = output.rpartition("akdl: ")[2] if status == preflight.UNUSABLE else ""

@@ -100,7 +100,7 @@ def picture_that_is_cut_off(config: Any) -> None:
 
 def array_of_another_length(config: Any) -> None:
     for batch in config.tf_context.batches(64):
-        tf.reshape(tf.sparse.to_dense(batch["cells"]), [-1, 2])
+        tf.ensure_shape(tf.sparse.to_dense(batch["cells"]), [None, 2])
 
 
 def empty_text(config: Any) -> None:
@@ -122,7 +122,7 @@ def number_too_large_for_its_type(config: Any) -> None:
 
 def row_that_does_not_fit_the_result(config: Any) -> None:
     for row in rows(config):
-        config.output_writer.write_batch({"id": [row["id"]], "word": [row["word"] or None]})
+        config.output_writer.write_batch({"id": [row["id"] if row["word"] else "none"], "word": [row["word"]]})
 
 
 def text_without_the_pattern(config: Any) -> None:

@@ -8,6 +8,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import sysconfig
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -128,6 +129,48 @@ def test_a_process_that_never_connects(start: Callable[..., Member], tmp_path: p
     python.chmod(0o755)
     with pytest.raises(TaskError, match="did not connect within the 0.5 s of startTimeout"):
         list(start("", python=str(python), start_timeout_s=0.5).finish())
+
+
+@pytest.fixture
+def environment(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A Python environment, without the lines that its creator may have put into it."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", "--system-site-packages", tmp_path / "env"], check=True)
+    (packages,) = (tmp_path / "env").glob("lib/python3*/site-packages")
+    (packages / "paths.pth").write_text(sysconfig.get_path("purelib"))
+    (packages / "blocker.py").write_text("import threading\n\nthreading.Event().wait()\n")
+    return packages
+
+
+@pytest.mark.fault("hosts", "A .pth file that blocks the script's Python is named after startTimeout, with the place")
+@pytest.mark.parametrize(
+    ("line", "place"), [("import blocker", r'/blocker.py", line 3'), ("import time; time.sleep(600)", '"<string>"')]
+)
+def test_a_pth_file_that_blocks(start: Callable[..., Member], environment: pathlib.Path, line: str, place: str) -> None:
+    (environment / "blocks.pth").write_text(f"{line}\n")
+    with pytest.raises(TaskError) as caught:
+        list(start("", python=str(environment.parents[2] / "bin/python"), start_timeout_s=1.0).finish())
+    said = str(caught.value).splitlines()[0]
+    assert "the process did not connect within the 1 s of startTimeout. It stood at File " in said and place in said
+    assert said.endswith(f". Before all other code, this Python runs {environment}/blocks.pth: {line}")
+
+
+@pytest.mark.fault("hosts", "A .pth file that ends or kills the script's Python is named at once")
+@pytest.mark.parametrize(
+    ("line", "end"),
+    [
+        ("import sys; sys.exit(3)", "exited with status 1"),
+        ("import os; os._exit(4)", "exited with status 4"),
+        ("import os; os.kill(os.getpid(), 9)", "killed by signal 9"),
+        ("import os; os.kill(os.getpid(), 11)", "killed by signal 11"),
+    ],
+)
+def test_a_pth_file_that_ends_its_python(start: Callable[..., Member], environment: pathlib.Path, line: str, end: str) -> None:
+    (environment / "ends.pth").write_text(f"{line}\n")
+    with pytest.raises(
+        TaskError, match=f"the process {end}.* before it could start the script. Before all other code, "
+    ) as caught:
+        list(start("", python=str(environment.parents[2] / "bin/python")).finish())
+    assert str(caught.value).splitlines()[0].endswith(f"{environment}/ends.pth: {line}")
 
 
 @pytest.mark.fault("security", "A user file that would leave its folder is refused")

@@ -126,3 +126,17 @@ def test_an_interpreter_that_does_not_answer_is_left_to_its_start(tmp_path: path
     python.write_text("#!/bin/sh\nexit 3\n")
     python.chmod(0o755)
     check_python("Op", str(python))
+
+
+@pytest.mark.process
+@pytest.mark.fault("hosts", "An interpreter that blocks is named before the job starts, after startTimeout, with the place")
+def test_an_interpreter_that_blocks(tmp_path: pathlib.Path) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "env"], check=True)
+    (packages,) = (tmp_path / "env").glob("lib/python3*/site-packages")
+    (packages / "blocker.py").write_text("import threading\n\nthreading.Event().wait()\n")
+    (packages / "blocks.pth").write_text("import blocker\n")
+    with pytest.raises(ConfigurationError) as caught:
+        check_python("Op", str(tmp_path / "env/bin/python"), limit_s=1.0)
+    said = str(caught.value)
+    assert "akdl.process.preflight did not end within 1 s. It stood at File " in said and '/blocker.py", line 3' in said
+    assert said.endswith(f"this Python runs {packages}/blocks.pth: import blocker (startTimeout)")
