@@ -58,7 +58,7 @@ def ids(member: Member) -> list[int]:
     ("fault", "expected"),
     [
         ("exits_at_once", "the process exited with status 7 before the script had ended"),
-        ("crashes", r"killed by signal 11 \(SIGSEGV: a crash in native code\)"),
+        ("crashes", r"(?s)killed by signal 11 \(SIGSEGV: a crash in native code\).*faults.py\", line \d+ in crashes"),
         ("aborts", r"killed by signal 6 \(SIGABRT: native code aborted"),
         ("is_killed", "killed by signal 9"),
         ("is_woken", "killed by signal 14"),
