@@ -16,6 +16,7 @@ from bridge.errors.flink_errors import readable
 from bridge.exceptions import ConfigurationError, refused_at
 from bridge.folders.shipped import runs_elsewhere
 from bridge.folders.temporary_places import IO_TMP_DIRS
+from bridge.workarounds.beam_workers import limit_starts
 from operators.base.job import environment_of, parallelism_of, schema_of
 from operators.base.operator import Operator
 from operators.batch_operator import BatchOperator
@@ -96,6 +97,7 @@ class ScriptOp(WithParams, Operator[Any]):
             warn_of_names(name, [column.name for column in settings.input_schema])
         if not elsewhere:
             settings = replace(settings, tmp_dirs=table_env.get_config().get(IO_TMP_DIRS, ""))
+            limit_starts(settings.start_timeout_s)
         need = Need.of_group(name, settings.num_workers, settings.num_ps)
         check_scheduler(table_env.get_config(), name)
         check_slots(table_env.get_config(), [need], only_total=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bridge.group.roles import label
@@ -21,6 +22,7 @@ class Situation:
     has_addresses: bool
     is_running: bool
     has_outcome: bool
+    unaddressed: Sequence[int] = ()  # members whose addresses have not arrived
     hub: str = ""  # address of member 0's server
     unanswered_s: float = 0.0
     last_error: str = ""
@@ -64,7 +66,11 @@ def _not_formed(member: Situation, group: KnownStates, settings: GroupSettings) 
     if not member.is_connected:
         return Fault(f"the process did not connect {limit}")
     if not member.has_addresses:
-        reasons = ["the addresses of the other members did not arrive"]
+        missing = ", ".join(label(index, settings.num_workers) for index in member.unaddressed)
+        reasons = [
+            f"the address of {missing} did not arrive. Flink has not started this task, or its Python worker blocks while it "
+            "starts, imports or unpickles: look at the TaskManager's log, and at its processes beam_boot"
+        ]
     elif member.unanswered_s > report_s(settings.size, is_urgent=True) + 1.0:  # a report has been lost
         reasons = [
             f"the chief does not answer at {member.hub} ({member.last_error}). If there is a firewall between the hosts, open "

@@ -152,6 +152,7 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
 
     def _start_member(self) -> None:
         self._member = Member(self._settings, self._group, self._index, self._attempt, self._ask_flink)
+        self._member.addressed = self._addresses.keys()
 
     def _complete_cluster(self) -> None:
         self._member.set_cluster([address for _, address in sorted(self._addresses.items())])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import pyarrow as pa
 
@@ -61,6 +61,7 @@ class Member:
         )
         self._tail = Tail(settings.equal_steps, settings.weight_column)
         self._echo_since: float | None = None
+        self.addressed: Collection[int] = ()  # members whose addresses have arrived
         self._stop_lock = threading.Lock()
         self._stopped = False
         self._heartbeat_due = time.monotonic() + HEARTBEAT_S
@@ -335,6 +336,7 @@ class Member:
                 age_s=time.monotonic() - self._started,
                 is_connected=session.hello is not None,
                 has_addresses=session.cluster is not None,
+                unaddressed=[index for index in range(self._settings.size) if index not in self.addressed],
                 is_running=session.phase == RUNNING,
                 has_outcome=self._has_outcome,
                 hub=membership.hub,

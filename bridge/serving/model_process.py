@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import threading
@@ -33,7 +34,8 @@ from bridge.folders.process_folder import ProcessFolder, kill, kill_stopped, not
 from bridge.folders.sweep import sweep
 from bridge.folders.work_folder import WorkFolder
 from bridge.host.gpus import lease_for
-from bridge.host.interpreter import open_interpreter
+from bridge.host.interpreter import first_lines, open_interpreter
+from bridge.host.process import STACKS_S, place_in
 from bridge.host.variables import variables
 from bridge.member.observer import ProgressWatch
 from bridge.settings import PythonArchive, UserFile
@@ -215,11 +217,25 @@ class ModelProcess:
         return description
 
     def _start_error(self, error: grpc.RpcError) -> TaskError:
+        # A process that does not listen may block before it watches the pipe, and would stay.
+        where = self._place_of_start() if error.code() == grpc.StatusCode.UNAVAILABLE else ""
         self.close()
-        reason = self._lost(error)
+        reason = self._lost(error, where)
         if self._has_exited:
             self._folder.remove_unused()  # it may have failed before it could
         return TaskError(reason)
+
+    def _place_of_start(self) -> str:
+        """End the process that this task has started, and return a sentence about the place of its Python."""
+        process = self._process
+        if process is None or process.poll() == UNUSABLE:
+            return ""
+        late = "" if self._has_exited else f". It did not start within the {self._settings.start_timeout_s:g} s of startTimeout"
+        process.send_signal(signal.SIGABRT)
+        with contextlib.suppress(subprocess.TimeoutExpired, OSError):
+            process.wait(STACKS_S)
+            late += place_in(self._folder.last_lines())
+        return late + first_lines(self._python)
 
     def _start(self, pipe: int) -> None:
         settings, serving = self._settings, self._serving
@@ -231,6 +247,7 @@ class ModelProcess:
         python = gpus = None
         try:
             python = open_interpreter(settings.operator, settings.python)
+            self._python = python.path
             threads = serving.intra_op_parallelism or None
             environment = variables(threads, os.environ, python.path, folder, settings.env_vars)
             gpus = lease_for(settings.operator, settings.gpus, settings.start_timeout_s)
@@ -323,14 +340,14 @@ class ModelProcess:
     def _has_exited(self) -> bool:
         return self._process is not None and self._process.poll() is not None
 
-    def _lost(self, error: grpc.RpcError) -> str:
+    def _lost(self, error: grpc.RpcError, where: str = "") -> str:
         operator = self._settings.operator
         with contextlib.suppress(OSError):
             if self._process is not None and self._process.poll() == UNUSABLE:
                 with open(self._folder.log, encoding="utf-8", errors="replace") as file:
                     return f"{operator}: {file.read().strip()}"
             return (
-                f"{operator}: the process that serves the model has ended ({error.code().name}: {error.details()})\n"
+                f"{operator}: the process that serves the model has ended ({error.code().name}: {error.details()}){where}\n"
                 f"--- last lines of the process ---\n{self._folder.last_lines()}"
             )
         return f"{operator}: the process that serves the model has ended: {error.code().name}: {error.details()}"

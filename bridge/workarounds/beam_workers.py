@@ -15,11 +15,13 @@ import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
 from itertools import chain
-from traceback import walk_stack
+from traceback import extract_stack, walk_stack
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import grpc
+
+from bridge.host.console import warn
 
 if TYPE_CHECKING:
     from apache_beam.runners.worker.sdk_worker import SdkHarness
@@ -27,8 +29,10 @@ if TYPE_CHECKING:
 _closing: dict[SdkHarness, list[Callable[[], None]]] = {}
 """The workers that run, and what is called when they have ended."""
 _lock = threading.Lock()
+_start_s = 300.0
 
 _LOOK_S = 0.01
+_PLACE_FRAMES = 3
 _NO_PROXY = ("grpc.enable_http_proxy", 0)
 
 
@@ -37,7 +41,14 @@ def fix_workers() -> None:
     _bypass_proxies()
     _end_flushers()
     _close_what_workers_leave()
+    _warn_of_late_starts()
     _keep_copies_of_errors_off_the_console()
+
+
+def limit_starts(seconds: float) -> None:
+    """Set the time within which workers inside this program have to import and unpickle the functions of a job."""
+    global _start_s
+    _start_s = seconds
 
 
 def worker_of_this_thread() -> weakref.ref[SdkHarness] | None:
@@ -177,6 +188,36 @@ def _close_what_workers_leave() -> None:
                     stack.callback(close)
 
     SdkHarness.run = run  # type: ignore[assignment, method-assign]
+
+
+def _warn_of_late_starts() -> None:
+    # Neither Flink nor `BundleProcessor` of apache_beam/runners/worker/bundle_processor.py limits the time in which a worker
+    # imports and unpickles functions. The job waits, and no function of ours runs that could say so.
+    from apache_beam.runners.worker.bundle_processor import BundleProcessor
+
+    start: Callable[..., None] = BundleProcessor.__init__
+    if start.__name__ == "limited":
+        return
+
+    def limited(*values: object, **options: object) -> None:
+        timer = threading.Timer(_start_s, _warn_of_late_start, (threading.get_ident(), _start_s))
+        timer.daemon = True
+        timer.start()
+        try:
+            start(*values, **options)
+        finally:
+            timer.cancel()
+
+    BundleProcessor.__init__ = limited  # type: ignore[method-assign]
+
+
+def _warn_of_late_start(thread: int, limit_s: float) -> None:
+    frames = extract_stack(sys._current_frames().get(thread))[: -_PLACE_FRAMES - 1 : -1]
+    place = " < ".join(f'File "{each.filename}", line {each.lineno} in {each.name}' for each in frames)
+    warn(
+        f"a Python worker of Flink still imports or unpickles the functions of its job after {limit_s:g} s (startTimeout), and "
+        f"the job waits for it. It stands at {place}"
+    )
 
 
 def _keep_copies_of_errors_off_the_console() -> None:

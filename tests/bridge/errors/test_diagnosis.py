@@ -46,7 +46,7 @@ def test_nothing_is_wrong_with_a_group_that_works() -> None:
     ("states", "changes", "words"),
     [
         ([state(0, STARTING)], {"is_connected": False}, "the process did not connect within the 60 s of startTimeout"),
-        ([state(0)], {"has_addresses": False}, "the addresses of the other members did not arrive"),
+        ([state(0)], {"has_addresses": False, "unaddressed": [1, 2]}, "the address of worker 0, ps 0 did not arrive"),
         (ALL[:2], {}, "ps 0 did not report or connect. .* reaches host-0:4711"),
         (ALL[:2], {"unanswered_s": 2.0, "last_error": "REFUSED"}, "the chief does not answer at host-0:4711 \\(REFUSED\\)"),
     ],

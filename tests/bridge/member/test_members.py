@@ -322,6 +322,20 @@ def test_a_member_that_never_comes_is_named(groups: Groups) -> None:
     assert f"worker 0 on {own_host()}: has not reported" in text
 
 
+@pytest.mark.fault(
+    "jobs", "A member whose Python worker of Flink blocks before it announces its address is named after startTimeout"
+)
+def test_a_member_whose_address_does_not_arrive_is_named() -> None:
+    settings = GroupSettings(
+        operator="TestOp", kind="batch", num_workers=2, num_ps=0, input_schema=INPUT, output_schema=OUTPUT, main_script="script.py",
+        user_files=(UserFile("script.py", COUNT.encode()),), start_timeout_s=START_S,
+    )  # fmt: skip
+    member = Member(settings, "group", 0, 0, lambda: None)
+    member.addressed = {0}
+    with pytest.raises(TaskError, match="within the 8 s of startTimeout: the address of worker 0 did not arrive"):
+        list(member.finish())
+
+
 @pytest.mark.fault("network")
 def test_a_chief_that_cannot_be_reached_is_named(groups: Groups) -> None:
     nobody = [Address("127.0.0.1", *reserve("group", index, 0)) for index in range(2)]

@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -180,6 +181,20 @@ def test_the_gpu_of_a_model(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.P
     holder.release()
     waiting.join(60)
     assert said == [f"it has {device}."]
+
+
+@pytest.mark.fault("hosts", "A .pth file that blocks the Python of a model is named after startTimeout, with the place")
+def test_a_python_that_blocks(tmp_path: pathlib.Path) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "env"], check=True)
+    (packages,) = (tmp_path / "env").glob("lib/python3*/site-packages")
+    (packages / "blocks.pth").write_text("import blocker\n")
+    (packages / "blocker.py").write_text("import threading\n\nthreading.Event().wait()\n")
+    settings = ModelSettings("TestOp", "blocks", "{}", "secret", str(tmp_path / "env/bin/python"), start_timeout_s=1.0, gpus=0)
+    with pytest.raises(TaskError) as caught:
+        ModelProcess(settings, "model")
+    said = str(caught.value).splitlines()[0]
+    assert "It did not start within the 1 s of startTimeout. It stood at File " in said and '/blocker.py", line 3' in said
+    assert said.endswith(f"this Python runs {packages}/blocks.pth: import blocker")
 
 
 class Call:

@@ -15,8 +15,10 @@ import pytest
 from apache_beam.portability.api.org.apache.beam.model.fn_execution.v1 import beam_fn_api_pb2_grpc
 from apache_beam.runners.worker.sdk_worker import SdkHarness
 
-from bridge.workarounds.beam_workers import close_with_worker, end_workers, fix_workers, is_worker_process
+from bridge.workarounds.beam_workers import close_with_worker, end_workers, fix_workers, is_worker_process, limit_starts
+from operators import useLocalEnv
 from tests.support.beam_worker import Worker
+from tests.support.leftovers import wait_until
 
 pytestmark = pytest.mark.flink
 
@@ -50,6 +52,45 @@ def test_a_worker_whose_line_breaks_closes_what_it_has() -> None:
     worker._data_channel_factory.close.assert_called_once()
     worker._state_handler_factory.close.assert_called_once()
     worker._bundle_processor_cache.periodic_shutdown.cancel.assert_called_once()
+
+
+class Blocked:
+    """A function whose state does not arrive before the test says so."""
+
+    may_go_on = threading.Event()
+
+    def __call__(self, number: int) -> int:
+        return number + 1
+
+    def __getstate__(self) -> dict[str, int]:
+        return {"number": 1}
+
+    def __setstate__(self, state: dict[str, int]) -> None:
+        self.may_go_on.wait()
+
+
+@pytest.mark.fault(
+    "jobs", "A local Python worker that blocks while it unpickles a function is named after startTimeout, with the place"
+)
+def test_a_worker_that_blocks_while_it_unpickles(capfd: pytest.CaptureFixture[str]) -> None:
+    env = useLocalEnv(1).senv
+    printed: list[str] = []
+
+    def seen() -> bool:
+        printed.append(capfd.readouterr().err)
+        return "startTimeout" in printed[-1]
+
+    with ThreadPoolExecutor(1) as pool:
+        limit_starts(0.5)
+        try:
+            done = pool.submit(lambda: list(env.from_collection([1, 2]).map(Blocked()).execute_and_collect()))
+            wait_until(seen, "the worker is named")
+        finally:
+            limit_starts(300.0)
+            Blocked.may_go_on.set()
+        assert sorted(done.result()) == [2, 3]
+    assert "still imports or unpickles the functions of its job after 0.5 s (startTimeout)" in printed[-1]
+    assert f'"{__file__}", line' in printed[-1] and "in __setstate__" in printed[-1]
 
 
 class Flink(beam_fn_api_pb2_grpc.BeamFnControlServicer):  # type: ignore[misc]
