@@ -31,6 +31,7 @@ from akdl.errors.remedies import missing_column, missing_export, no_group
 from akdl.errors.script_warnings import ScriptWarnings
 from akdl.folders.private_file import private
 from akdl.process.abandoned import abort_collectives
+from akdl.process.activity import ActivityWatch
 from akdl.process.channel import Channel, ChannelError
 from akdl.process.parent import REFUSED_ROWS, exit_with_parent, kill_stopped_parent, take_settings
 from akdl.process.preflight import installed
@@ -113,7 +114,7 @@ def _run_task(settings: Mapping[str, str]) -> int:
     rows, writer, reports = surroundings.rows, surroundings.writer, surroundings.reports
     # Registered before the script registers its own handlers, so it is called after them.
     atexit.register(_exit_with_refused_rows, writer)
-    over = _report_progress(channel, rows, reports)
+    over = _report_progress(channel, rows, reports, ActivityWatch(task.work_dir, lambda: rows.is_waiting))
     with contextlib.nullcontext() if logs is None else logs.kept():
         failure = _failure_of(surroundings)
         if failure is not None and task.keeps_failure and logs is not None:
@@ -153,7 +154,7 @@ def _rows_of(task: Task, folder: str, channel: Channel) -> AnyRows:
     return FileRows(folder, channel.read(), task.input_columns, task.exact_doubles, extra_columns)
 
 
-def _report_progress(channel: Channel, rows: AnyRows, reports: Reports) -> threading.Event:
+def _report_progress(channel: Channel, rows: AnyRows, reports: Reports, watch: ActivityWatch) -> threading.Event:
     over = threading.Event()
 
     def report() -> None:
@@ -163,6 +164,7 @@ def _report_progress(channel: Channel, rows: AnyRows, reports: Reports) -> threa
             try:
                 progress = _progress(rows, reports)
                 progress.worked_s, progress.stack = clock.look(), main_stack()
+                progress.activity, progress.place = watch.now
                 wishes = channel.report(progress)
             except ChannelError:
                 return  # the script's thread gets the error from its own calls

@@ -38,6 +38,10 @@ class ArrivingRows:
         """Chunks that the script took last, up to `LAST_BYTES`: the number of rows, and the columns as received."""
         raise NotImplementedError
 
+    @property
+    def is_waiting(self) -> bool:
+        return self._waiting > 0
+
     def _store(self, chunk: Chunk, columns: bytes) -> None:
         """Keep the columns of a chunk, and add its rows to `count`."""
         raise NotImplementedError

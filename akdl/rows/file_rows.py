@@ -41,7 +41,7 @@ class FileRows(ArrivingRows):
 
     def progress(self) -> Progress:
         with self._changed:
-            waiting, path = self._waiting > 0, self._input.path
+            waiting, path = self.is_waiting, self._input.path
             return Progress(rows_read=self.taken, waiting=waiting, dataset_file=path, dataset_complete=self._has_file())
 
     def wait_for_progress(self, timeout_s: float) -> None:

@@ -57,7 +57,7 @@ class StreamRows(ArrivingRows):
     def progress(self) -> Progress:
         with self._changed:
             self._reported = self.taken
-            return Progress(rows_read=self.taken, waiting=self._waiting > 0)
+            return Progress(rows_read=self.taken, waiting=self.is_waiting)
 
     def wait_for_progress(self, timeout_s: float) -> None:
         """Wait until the script has taken rows since the last `progress`, or for so many seconds."""

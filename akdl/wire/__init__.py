@@ -2,14 +2,20 @@
 
 from akdl.wire.example_pb2 import Example
 from akdl.wire.exchange_pb2 import (
+    AWAITING,
     BOOL,
     BYTES,
     FLOAT32,
     FLOAT64,
+    IMPORTING,
     INT8,
     INT16,
     INT32,
     INT64,
+    READING,
+    STILL,
+    WORKING,
+    Activity,
     Chunk,
     Column,
     Empty,

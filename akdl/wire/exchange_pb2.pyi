@@ -17,6 +17,14 @@ class ValueType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FLOAT32: _ClassVar[ValueType]
     FLOAT64: _ClassVar[ValueType]
     BYTES: _ClassVar[ValueType]
+
+class Activity(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = []
+    IMPORTING: _ClassVar[Activity]
+    WORKING: _ClassVar[Activity]
+    READING: _ClassVar[Activity]
+    AWAITING: _ClassVar[Activity]
+    STILL: _ClassVar[Activity]
 BOOL: ValueType
 INT8: ValueType
 INT16: ValueType
@@ -25,6 +33,11 @@ INT64: ValueType
 FLOAT32: ValueType
 FLOAT64: ValueType
 BYTES: ValueType
+IMPORTING: Activity
+WORKING: Activity
+READING: Activity
+AWAITING: Activity
+STILL: Activity
 
 class Empty(_message.Message):
     __slots__ = []
@@ -85,7 +98,7 @@ class Column(_message.Message):
     def __init__(self, name: _Optional[str] = ..., type: _Optional[_Union[ValueType, str]] = ..., valid: _Optional[bytes] = ..., cell_offsets: _Optional[bytes] = ..., value_offsets: _Optional[bytes] = ..., values: _Optional[bytes] = ...) -> None: ...
 
 class Progress(_message.Message):
-    __slots__ = ["rows_read", "waiting", "dataset_file", "dataset_complete", "report", "exporting", "worked_s", "stack"]
+    __slots__ = ["rows_read", "waiting", "dataset_file", "dataset_complete", "report", "exporting", "worked_s", "stack", "activity", "place"]
     ROWS_READ_FIELD_NUMBER: _ClassVar[int]
     WAITING_FIELD_NUMBER: _ClassVar[int]
     DATASET_FILE_FIELD_NUMBER: _ClassVar[int]
@@ -94,6 +107,8 @@ class Progress(_message.Message):
     EXPORTING_FIELD_NUMBER: _ClassVar[int]
     WORKED_S_FIELD_NUMBER: _ClassVar[int]
     STACK_FIELD_NUMBER: _ClassVar[int]
+    ACTIVITY_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
     rows_read: int
     waiting: bool
     dataset_file: str
@@ -102,7 +117,9 @@ class Progress(_message.Message):
     exporting: bool
     worked_s: float
     stack: str
-    def __init__(self, rows_read: _Optional[int] = ..., waiting: bool = ..., dataset_file: _Optional[str] = ..., dataset_complete: bool = ..., report: _Optional[_Union[Report, _Mapping]] = ..., exporting: bool = ..., worked_s: _Optional[float] = ..., stack: _Optional[str] = ...) -> None: ...
+    activity: Activity
+    place: str
+    def __init__(self, rows_read: _Optional[int] = ..., waiting: bool = ..., dataset_file: _Optional[str] = ..., dataset_complete: bool = ..., report: _Optional[_Union[Report, _Mapping]] = ..., exporting: bool = ..., worked_s: _Optional[float] = ..., stack: _Optional[str] = ..., activity: _Optional[_Union[Activity, str]] = ..., place: _Optional[str] = ...) -> None: ...
 
 class Report(_message.Message):
     __slots__ = ["number", "step", "metrics"]

@@ -6,7 +6,7 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class MemberStatus(_message.Message):
-    __slots__ = ["group", "index", "label", "is_worker", "attempt", "phase", "failed", "rows_in", "rows_read", "rows_out", "step", "metrics", "age_s", "script_waited_s", "flink_waited_s", "phase_s", "cpu_s", "memory_bytes", "gpus", "lines_before", "lines", "operator", "waiting", "idle_s", "spinning", "stack"]
+    __slots__ = ["group", "index", "label", "is_worker", "attempt", "phase", "failed", "rows_in", "rows_read", "rows_out", "step", "metrics", "age_s", "cpu_s", "memory_bytes", "gpus", "lines_before", "lines", "operator", "waiting", "idle_s", "spinning", "stack", "time_s", "place_s", "rows_done"]
     class MetricsEntry(_message.Message):
         __slots__ = ["key", "value"]
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -14,7 +14,14 @@ class MemberStatus(_message.Message):
         key: str
         value: float
         def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
-    class PhaseSEntry(_message.Message):
+    class TimeSEntry(_message.Message):
+        __slots__ = ["key", "value"]
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    class PlaceSEntry(_message.Message):
         __slots__ = ["key", "value"]
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
@@ -34,9 +41,6 @@ class MemberStatus(_message.Message):
     STEP_FIELD_NUMBER: _ClassVar[int]
     METRICS_FIELD_NUMBER: _ClassVar[int]
     AGE_S_FIELD_NUMBER: _ClassVar[int]
-    SCRIPT_WAITED_S_FIELD_NUMBER: _ClassVar[int]
-    FLINK_WAITED_S_FIELD_NUMBER: _ClassVar[int]
-    PHASE_S_FIELD_NUMBER: _ClassVar[int]
     CPU_S_FIELD_NUMBER: _ClassVar[int]
     MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
     GPUS_FIELD_NUMBER: _ClassVar[int]
@@ -47,6 +51,9 @@ class MemberStatus(_message.Message):
     IDLE_S_FIELD_NUMBER: _ClassVar[int]
     SPINNING_FIELD_NUMBER: _ClassVar[int]
     STACK_FIELD_NUMBER: _ClassVar[int]
+    TIME_S_FIELD_NUMBER: _ClassVar[int]
+    PLACE_S_FIELD_NUMBER: _ClassVar[int]
+    ROWS_DONE_FIELD_NUMBER: _ClassVar[int]
     group: str
     index: int
     label: str
@@ -60,9 +67,6 @@ class MemberStatus(_message.Message):
     step: int
     metrics: _containers.ScalarMap[str, float]
     age_s: float
-    script_waited_s: float
-    flink_waited_s: float
-    phase_s: _containers.ScalarMap[str, float]
     cpu_s: float
     memory_bytes: int
     gpus: str
@@ -73,17 +77,13 @@ class MemberStatus(_message.Message):
     idle_s: float
     spinning: bool
     stack: str
-    def __init__(self, group: _Optional[str] = ..., index: _Optional[int] = ..., label: _Optional[str] = ..., is_worker: bool = ..., attempt: _Optional[int] = ..., phase: _Optional[str] = ..., failed: bool = ..., rows_in: _Optional[int] = ..., rows_read: _Optional[int] = ..., rows_out: _Optional[int] = ..., step: _Optional[int] = ..., metrics: _Optional[_Mapping[str, float]] = ..., age_s: _Optional[float] = ..., script_waited_s: _Optional[float] = ..., flink_waited_s: _Optional[float] = ..., phase_s: _Optional[_Mapping[str, float]] = ..., cpu_s: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[str] = ..., lines_before: _Optional[int] = ..., lines: _Optional[_Iterable[str]] = ..., operator: _Optional[str] = ..., waiting: bool = ..., idle_s: _Optional[float] = ..., spinning: bool = ..., stack: _Optional[str] = ...) -> None: ...
+    time_s: _containers.ScalarMap[str, float]
+    place_s: _containers.ScalarMap[str, float]
+    rows_done: int
+    def __init__(self, group: _Optional[str] = ..., index: _Optional[int] = ..., label: _Optional[str] = ..., is_worker: bool = ..., attempt: _Optional[int] = ..., phase: _Optional[str] = ..., failed: bool = ..., rows_in: _Optional[int] = ..., rows_read: _Optional[int] = ..., rows_out: _Optional[int] = ..., step: _Optional[int] = ..., metrics: _Optional[_Mapping[str, float]] = ..., age_s: _Optional[float] = ..., cpu_s: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[str] = ..., lines_before: _Optional[int] = ..., lines: _Optional[_Iterable[str]] = ..., operator: _Optional[str] = ..., waiting: bool = ..., idle_s: _Optional[float] = ..., spinning: bool = ..., stack: _Optional[str] = ..., time_s: _Optional[_Mapping[str, float]] = ..., place_s: _Optional[_Mapping[str, float]] = ..., rows_done: _Optional[int] = ...) -> None: ...
 
 class RecordLine(_message.Message):
-    __slots__ = ["kind", "version", "name", "started", "size", "t", "failed", "phase_s"]
-    class PhaseSEntry(_message.Message):
-        __slots__ = ["key", "value"]
-        KEY_FIELD_NUMBER: _ClassVar[int]
-        VALUE_FIELD_NUMBER: _ClassVar[int]
-        key: str
-        value: float
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    __slots__ = ["kind", "version", "name", "started", "size", "t", "failed"]
     KIND_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -91,7 +91,6 @@ class RecordLine(_message.Message):
     SIZE_FIELD_NUMBER: _ClassVar[int]
     T_FIELD_NUMBER: _ClassVar[int]
     FAILED_FIELD_NUMBER: _ClassVar[int]
-    PHASE_S_FIELD_NUMBER: _ClassVar[int]
     kind: str
     version: int
     name: str
@@ -99,5 +98,4 @@ class RecordLine(_message.Message):
     size: int
     t: float
     failed: bool
-    phase_s: _containers.ScalarMap[str, float]
-    def __init__(self, kind: _Optional[str] = ..., version: _Optional[int] = ..., name: _Optional[str] = ..., started: _Optional[str] = ..., size: _Optional[int] = ..., t: _Optional[float] = ..., failed: bool = ..., phase_s: _Optional[_Mapping[str, float]] = ...) -> None: ...
+    def __init__(self, kind: _Optional[str] = ..., version: _Optional[int] = ..., name: _Optional[str] = ..., started: _Optional[str] = ..., size: _Optional[int] = ..., t: _Optional[float] = ..., failed: bool = ...) -> None: ...

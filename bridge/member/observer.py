@@ -8,12 +8,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 
+from akdl.wire import AWAITING, IMPORTING, READING, STILL
 from akdl.wire.status_pb2 import MemberStatus
 from bridge.group.roles import label
 from bridge.member import registry
 from bridge.member.session import Session, Stage
-from bridge.member.status import ENDED, FEEDING, STARTING, Clock, StatusFile
-from bridge.settings import GroupSettings
+from bridge.member.status import DATA, ENDED, EXPORT, FEEDING, PEERS, READ, START, STARTING, WORK, Clock, StatusFile
+from bridge.settings import UNCOMMITTED, GroupSettings
 
 BUSY = 0.05  # of one processor; a TensorFlow process that waits for others uses about a tenth of this
 MOST_IDLE_S = 5.0  # counted between two looks, which are a second apart: the host may have been suspended for an hour
@@ -87,18 +88,28 @@ class Observer:
     def look(self, is_over: bool = False) -> None:
         now = time.monotonic()
         with self._changed:
-            session = self._session
-            phase = session.stage_reached.name.lower()
-            script_waits = session.progress.waiting or not session.has_output_room
-            flink_waits = session.is_input_full
-        if phase != FEEDING and self._settings.kind != "stream":
-            script_waits = flink_waits = False
-        self._clock.look(now, ENDED if is_over else phase, script_waits, flink_waits)
+            stage, use, place = self._session.stage_reached, self._use(), self._session.progress.place
+        # A member whose script has returned may wait for others until it is over.
+        self._clock.look(now, ENDED if is_over else min(stage, Stage.EXPORTING).name.lower(), use, place)
         if now >= self._resources_due and not is_over:
             self._resources_due = now + _RESOURCES_S
             self._used = self._resources()
         if is_over or self._file.is_due(now):
             self._write(now)
+
+    def _use(self) -> str:
+        """Return the use of the time now. With the lock held."""
+        session, progress, is_group = self._session, self._session.progress, self._settings.size > 1
+        if session.stage_reached < Stage.FEEDING:
+            return START
+        if session.outcome is not None and is_group:
+            return PEERS
+        if session.outcome is not None or progress.exporting:
+            return EXPORT
+        if not session.has_output_room:
+            return DATA
+        uses = {IMPORTING: START, READING: READ, AWAITING: DATA, STILL: PEERS if is_group else WORK}
+        return uses.get(progress.activity, WORK)
 
     def log_report(self, is_last: bool = False) -> None:
         now, report = time.monotonic(), self._session.progress.report
@@ -126,8 +137,6 @@ class Observer:
                 rows_out=session.rows_out,
                 step=report.step,
                 metrics=report.metrics,
-                script_waited_s=round(clock.script_waited_s, 2),
-                flink_waited_s=round(clock.flink_waited_s, 2),
                 cpu_s=round(self._used[0], 2),
                 memory_bytes=self._used[1],
                 lines_before=self._printed - len(self._lines),
@@ -137,7 +146,14 @@ class Observer:
                 idle_s=round(self._watch().idle_s, 1),
                 spinning=self._watch().is_spinning,
                 stack=session.progress.stack,
+                rows_done=self._rows_done,
             )
+
+    @property
+    def _rows_done(self) -> int:
+        if self._settings.kind != "stream":
+            return 0
+        return self._session.rows_committed if self._settings.replay == UNCOMMITTED else self._session.progress.rows_read
 
     def _write(self, now: float) -> None:
         status = self.status
@@ -156,7 +172,7 @@ class TaskObserver:
     def __init__(self, group: str, index: int, attempt: int) -> None:
         now = time.monotonic()
         self._clock = Clock(now)
-        self._rows, self._busy_s, self._gpus = 0, 0.0, ""
+        self._rows, self._busy_s, self._counted_s, self._gpus = 0, 0.0, 0.0, ""
         self._group, self._index, self._attempt = group, index, attempt
         self._file = StatusFile(f"{group}-task-{index}-{attempt}", now)
         self._write(STARTING)
@@ -178,9 +194,11 @@ class TaskObserver:
         now, clock = time.monotonic(), self._clock
         self._write_due = now + _TASK_WRITE_S
         before = clock.phase
-        clock.look(now, before, False, False)  # the time since the last look belongs to the phase before
-        clock.look(now, phase, False, False)
-        fed_s = clock.phase_s.get(FEEDING, 0.0)
+        clock.look(now, phase, START if before == STARTING else DATA)  # the time belongs to the phase before
+        waited_s = clock.time_s.get(DATA, 0.0)
+        worked_s = min(self._busy_s - self._counted_s, waited_s)
+        self._counted_s += worked_s
+        clock.time_s.update({DATA: waited_s - worked_s, WORK: self._counted_s})
         status = MemberStatus(
             **clock.entries(),
             group=self._group,
@@ -192,8 +210,6 @@ class TaskObserver:
             rows_in=self._rows,
             rows_read=self._rows,
             rows_out=self._rows,
-            script_waited_s=round(max(fed_s - self._busy_s, 0.0), 2),
-            flink_waited_s=round(self._busy_s, 2),
         )
         registry.note(status)
         if phase != before or self._file.is_due(now):

@@ -12,36 +12,36 @@ from akdl.wire.status_pb2 import MemberStatus
 
 STARTING, JOINING, FEEDING, TRAINING, EXPORTING, ENDED = "starting", "joining", "feeding", "training", "exporting", "ended"
 PHASES = (STARTING, JOINING, FEEDING, TRAINING, EXPORTING, ENDED)  # in this order
+WORK, READ, DATA, PEERS, START, EXPORT, LOST = USES = ("work", "read", "data", "peers", "start", "export", "lost")  # of time
 SUFFIX = ".status"
 LAST_SUFFIX = ".ended"
 WRITE_S = 1.0
+_MOST_PLACES = 3
 
 
 class Clock:
-    """Seconds of a member in each phase, and seconds that script and Flink waited for each other."""
+    """Phase and seconds of one attempt. Each second has one use, so that the uses add up to the age."""
 
     def __init__(self, now: float) -> None:
-        self._began = self._looked = now
+        self._looked = now
         self.phase = STARTING
-        self.phase_s: dict[str, float] = {}
-        self.script_waited_s = 0.0
-        self.flink_waited_s = 0.0
+        self.time_s: dict[str, float] = {}
+        self.place_s: dict[str, float] = {}
 
-    def look(self, now: float, phase: str, script_waits: bool, flink_waits: bool) -> None:
-        """Count the time since the last look as that of the current phase; a member never goes back to an earlier one."""
-        passed, self._looked = max(now - self._looked, 0.0), now
+    def look(self, now: float, phase: str, use: str, place: str = "") -> None:
+        """Count the time since the last look as that of the current use; a member never goes back to an earlier phase."""
+        passed, self._looked = max(now - self._looked, 0.0), max(now, self._looked)
         self.phase = max(self.phase, phase, key=PHASES.index)
-        if self.phase != ENDED:
-            self.phase_s[self.phase] = self.phase_s.get(self.phase, 0.0) + passed
-        if script_waits:
-            self.script_waited_s += passed
-        elif flink_waits:
-            self.flink_waited_s += passed
+        self.time_s[use] = self.time_s.get(use, 0.0) + passed
+        if use == WORK and place:
+            self.place_s[place] = self.place_s.get(place, 0.0) + passed
 
     def entries(self) -> dict[str, Any]:
-        """Return the phase and the age, as entries of a `MemberStatus`."""
-        phase_s = {phase: round(seconds, 2) for phase, seconds in self.phase_s.items()}
-        return {"phase": self.phase, "age_s": round(self._looked - self._began, 2), "phase_s": phase_s}
+        """Return entries of a `MemberStatus`."""
+        time_s = {use: round(seconds, 2) for use, seconds in self.time_s.items()}
+        most = sorted(self.place_s.items(), key=lambda item: -item[1])[:_MOST_PLACES]
+        place_s = {place: round(seconds, 2) for place, seconds in most}
+        return {"phase": self.phase, "age_s": round(sum(time_s.values()), 2), "time_s": time_s, "place_s": place_s}
 
 
 class StatusFile:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from akdl.wire.status_pb2 import MemberStatus
-from bridge.member.status import EXPORTING, FEEDING, STARTING, TRAINING
+from bridge.member.status import DATA, EXPORT, LOST, PEERS, READ, START, WORK
 from operators.progress.record import Record
+from operators.progress.time_split import added, described
 
 _HALF = 0.5
+_LOST = 0.2
 _WORTH_S = 2.0
+_SHORT_STEP_S = 0.01  # a step costs some milliseconds, however few rows it has
 _UNEVEN = 1.5  # the largest share, as a multiple of the smallest
-_IDLE = 0.3  # of one processor
 _GROWTH = 1.5
 _MEMORY_BYTES = 500 << 20
 
@@ -27,39 +29,69 @@ class Advice:
 def advise(record: Record) -> list[Advice]:
     last = [samples[-1][1] for samples in record.samples.values()]
     workers = [status for status in last if status.is_worker]
-    found = [*_of_waits(workers), *_of_phases(record), *_of_shares(workers), *_of_processors(workers)]
-    found += [*_of_memory(record), *_of_metrics(record)]
+    found = [*_of_time(record, workers), *_of_shares(workers), *_of_memory(record), *_of_metrics(record)]
     return found or [Advice("Nothing stands out.", f"{len(last)} processes were checked.")]
 
 
-def _of_waits(workers: list[MemberStatus]) -> Iterator[Advice]:
-    moved = sum(status.phase_s.get(FEEDING, 0.0) for status in workers)
-    script, flink = sum(status.script_waited_s for status in workers), sum(status.flink_waited_s for status in workers)
-    if moved < _WORTH_S:
+def _of_time(record: Record, workers: list[MemberStatus]) -> Iterator[Advice]:
+    time_s = added(status.time_s for status in workers)
+    total_s, active_s = sum(time_s.values()), _active(time_s)
+    words = f"The time of the workers: {described(time_s)}."
+    if time_s[LOST] >= max(_LOST * total_s, _WORTH_S):
+        restarts = max(status.attempt for status in workers)
+        yield Advice("Restarts cost much time: look for the reason, and save more often.", f"{restarts} restarts. {words}")
+    if time_s[START] >= max(_HALF * total_s, _WORTH_S):
+        yield Advice("Start-up took most of the time: combine several short jobs into one.", words)
+    if time_s[EXPORT] >= max(_HALF * total_s, _WORTH_S):
+        yield Advice("The export took most of the time: export fewer signatures or a smaller model.", words)
+    if active_s < _WORTH_S:
         return
-    if script >= _HALF * moved:
-        yield Advice(
-            "Flink is the bottleneck: give the query more parallelism, or a faster source.",
-            f"While rows arrived, scripts waited for rows for {script:.0f} of {moved:.0f} seconds.",
-        )
-    elif flink >= _HALF * moved:
-        yield Advice(
-            "The script is the bottleneck: raise numWorkers, or make its steps cheaper, as with larger batches.",
-            f"While rows arrived, Flink waited for scripts for {flink:.0f} of {moved:.0f} seconds.",
-        )
+    by_waits = sorted(workers, key=_waited)
+    if _waited(by_waits[-1]) >= _HALF:
+        yield _of_peers(by_waits[0], by_waits[-1], words)
+    elif time_s[DATA] >= _HALF * active_s:
+        yield Advice("Flink is the bottleneck: give the query more parallelism, or a faster source.", words)
+    elif time_s[WORK] + time_s[READ] >= _HALF * active_s:
+        yield _of_work(record, workers, words)
 
 
-def _of_phases(record: Record) -> Iterator[Advice]:
-    start = sum(seconds for phase, seconds in record.phase_s.items() if phase not in (FEEDING, TRAINING, EXPORTING))
-    if start >= _HALF * record.total_s and start >= _WORTH_S:
-        begun = record.phase_s.get(STARTING, 0.0)
-        yield Advice(
-            "Start-up took most of the time: combine several short jobs into one.",
-            f"{start:.0f} of {record.total_s:.0f} seconds passed before rows moved; processes took {begun:.0f} to start.",
+def _active(time_s: Mapping[str, float]) -> float:
+    return sum(time_s.get(use, 0.0) for use in (WORK, READ, DATA, PEERS))
+
+
+def _waited(status: MemberStatus) -> float:
+    """Return the share of the time between its start and its export that a worker has waited for its peers."""
+    return status.time_s.get(PEERS, 0.0) / (_active(status.time_s) or 1.0)
+
+
+def _of_peers(slow: MemberStatus, fast: MemberStatus, words: str) -> Advice:
+    if _waited(slow) >= _HALF * _waited(fast):
+        return Advice("Workers wait for each other: take larger batches, fewer workers, or a faster network.", words)
+    return Advice(
+        f"{slow.label} holds up the other workers: look at its host, its share of the rows, and what it does.",
+        f"{fast.label} waited for its peers for {_waited(fast):.0%} of its time after the start. "
+        f"{slow.label}: {described(slow.time_s)}.",
+    )
+
+
+def _of_work(record: Record, workers: list[MemberStatus], words: str) -> Advice:
+    ahead = max(record.samples.values(), key=lambda samples: samples[-1][1].step)
+    stepped = [(status.step, status.time_s[WORK], status.time_s[READ]) for _, status in ahead if status.step]
+    steps, worked_s, read_s = (end - begin for begin, end in zip(stepped[0], stepped[-1])) if stepped else (0, 0.0, 0.0)
+    if steps > 0 and 0.0 < worked_s + read_s < _SHORT_STEP_S * steps:
+        pace = f"A step took {1000 * (worked_s + read_s) / steps:.1f} ms. "
+        return Advice("Steps are short, and mostly fixed costs: take larger batches.", pace + words)
+    time_s = added(status.time_s for status in workers)
+    if time_s[READ] > time_s[WORK]:
+        return Advice(
+            "Making tensors of the rows is the bottleneck: do it in SQL, for whole batches, or with num_parallel_calls.", words
         )
-    export = record.phase_s.get(EXPORTING, 0.0)
-    if export >= _HALF * record.total_s and export >= _WORTH_S:
-        yield Advice("The export took most of the time: export fewer signatures or a smaller model.", f"{export:.0f} seconds.")
+    busiest = max(workers, key=lambda status: status.time_s[WORK])
+    place = max(busiest.place_s, key=lambda each: busiest.place_s[each], default="")
+    places = f" {busiest.label} worked for {busiest.place_s[place]:.0f} s in {place}." if place else ""
+    pace = f" A step worked for {worked_s / steps:.1f} s." if steps > 0 else ""
+    used = f" {busiest.label} used {busiest.cpu_s:.0f} s of processors."
+    return Advice("The script is the bottleneck: raise numWorkers, or make its work cheaper.", words + places + pace + used)
 
 
 def _of_shares(workers: list[MemberStatus]) -> Iterator[Advice]:
@@ -69,17 +101,6 @@ def _of_shares(workers: list[MemberStatus]) -> Iterator[Advice]:
             "Shares of the workers differ in size: set equalSteps where workers train in step.",
             f"The shares had from {min(fed):,} to {max(fed):,} rows.",
         )
-
-
-def _of_processors(workers: list[MemberStatus]) -> Iterator[Advice]:
-    for status in workers:
-        trained_s = status.phase_s.get(TRAINING, 0.0)
-        if trained_s >= 5 * _WORTH_S and status.cpu_s < _IDLE * trained_s:
-            yield Advice(
-                "A process waited while it trained: check its input pipeline, locks, and downloads.",
-                f"{status.label} used {status.cpu_s:.0f} processor seconds in {trained_s:.0f} seconds of training.",
-            )
-            return
 
 
 def _of_memory(record: Record) -> Iterator[Advice]:

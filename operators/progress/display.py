@@ -81,8 +81,8 @@ class StatusPoller:
             if self._renders is not None:
                 self._renders.show(self.lines())
         self.look(is_last=True)
-        for group, recorder in self._recorders.items():
-            recorder.end(self.states[group].phase_s, self._failed)
+        for recorder in self._recorders.values():
+            recorder.end(self._failed)
         if self._renders is not None:
             self._renders.end([state.last_line(self._failed) for state in self._visible()])
 

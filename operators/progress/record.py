@@ -61,9 +61,8 @@ class Recorder:
         if self._file is not None:
             self._file.flush()
 
-    def end(self, phase_s: dict[str, float], failed: bool) -> None:
-        rounded = {phase: round(seconds, 2) for phase, seconds in phase_s.items()}
-        self._write({"kind": "end", "t": round(time.monotonic() - self._began, 2), "failed": failed, "phase_s": rounded})
+    def end(self, failed: bool) -> None:
+        self._write({"kind": "end", "t": round(time.monotonic() - self._began, 2), "failed": failed})
         if self._file is None:
             return
         self._file.close()
@@ -102,13 +101,12 @@ class Recorder:
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """Parsed record of a run; `phase_s` is empty and `failed` None where the run has not ended."""
+    """Parsed record of a run; `failed` is None where the run has not ended."""
 
     name: str
     started: str
     size: int
     samples: dict[str, list[tuple[float, MemberStatus]]]
-    phase_s: dict[str, float]
     total_s: float
     failed: bool | None
 
@@ -134,7 +132,7 @@ def read_record(text: str) -> Record:
             end = entries
     # A job that was waited for late has members that are older than its record.
     total_s = max([end.t, *(max(found[-1][0], found[-1][1].age_s) for found in samples.values())])
-    return Record(run.name, run.started, run.size, samples, dict(end.phase_s), total_s, end.failed if end.kind else None)
+    return Record(run.name, run.started, run.size, samples, total_s, end.failed if end.kind else None)
 
 
 def _parsed(number: int, line: object, message: _Line) -> _Line:
@@ -142,5 +140,5 @@ def _parsed(number: int, line: object, message: _Line) -> _Line:
         if not isinstance(line, dict):
             raise ParseError(f"expected an object, got {line!r:.60}")
         return ParseDict(line, message, ignore_unknown_fields=True)  # a newer release may write more entries
-    except ParseError as error:
+    except (ParseError, OverflowError) as error:  # OverflowError: an integer of hundreds of digits
         raise ValueError(f"line {number}: {error}") from None

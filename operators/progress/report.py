@@ -14,15 +14,15 @@ from akdl.masking import login_of, masked, shown
 from akdl.storage.files import FileError, fetch, is_remote, local_path, name_of
 from akdl.storage.limits import RECORD
 from akdl.wire.status_pb2 import MemberStatus
-from bridge.member.status import ENDED, EXPORTING, FEEDING, JOINING, PHASES, STARTING, TRAINING
+from bridge.member.status import DATA, EXPORT, LOST, PEERS, READ, START, WORK
 from operators.progress.advice import advise
 from operators.progress.record import Record, read_record
 from operators.progress.state import TOTAL_STEPS
+from operators.progress.time_split import WORDS, added, described, percentages
 
 _WIDTH, _HEIGHT, _LEFT, _ROW = 860, 150, 90, 22
 _COLORS = {
-    "waiting": "#c7c7c7",
-    STARTING: "#f2b134", JOINING: "#e8825a", FEEDING: "#4a90d9", TRAINING: "#3f9c6b", EXPORTING: "#8e6bbf",
+    WORK: "#3f9c6b", READ: "#a8cf6f", DATA: "#4a90d9", PEERS: "#e8825a", START: "#f2b134", EXPORT: "#8e6bbf", LOST: "#c0392b"
 }  # fmt: skip
 _LINES = ("#4a90d9", "#e8825a", "#3f9c6b", "#8e6bbf", "#b8860b", "#5f6b7a")
 _MOST_MEMBERS = 40
@@ -81,7 +81,7 @@ def page_of(record: Record) -> str:
     parts = [
         f"<!doctype html><html lang=en><meta charset=utf-8><title>{html.escape(record.name)}</title><style>{_STYLE}</style>",
         f"<h1>{html.escape(record.name)}</h1><p>{html.escape(facts)}</p><h2>Advice</h2><ul>{advice}</ul>",
-        f"<h2>Phases</h2>{_timeline(record)}",
+        f"<h2>Where the time went</h2><p>{described(added(status.time_s for status in rows))}</p>{_times(record)}",
     ]
     for title, curves in _charts(record):
         if any(len(points) > 1 and any(value for _, value in points) for _, points in curves):
@@ -123,30 +123,26 @@ def _speeds(members: dict[str, list[tuple[float, MemberStatus]]], count: Callabl
     return curves
 
 
-def _timeline(record: Record) -> str:
+def _times(record: Record) -> str:
     shown = list(record.samples.items())[:_MOST_MEMBERS]
     scale = (_WIDTH - _LEFT) / max(record.total_s, 0.1)
-    shapes = []
+    shapes, used = [], set()
     for row, (label, samples) in enumerate(shown):
-        top = row * _ROW
+        top, place, time_s = row * _ROW, 0.0, samples[-1][1].time_s
         shapes.append(f'<text x="0" y="{top + 15}">{html.escape(label)}</text>')
-        # The clock of a member begins with the member, that of the record with the job.
-        place = max(samples[0][0] - samples[0][1].age_s, 0.0)
-        phase_s = samples[-1][1].phase_s
-        for phase in (each for each in PHASES if each in phase_s):
-            seconds = phase_s[phase]
-            width = max(seconds * scale, 0.5)
-            title = f"<title>{html.escape(f'{phase}: {seconds:.1f} s')}</title>"
-            color = _COLORS.get(phase, "#999")
+        for use, percent in percentages(time_s).items():
+            used.add(use)
+            title = f"<title>{WORDS[use]}: {percent}%, {time_s[use]:.1f} s</title>"
             shapes.append(
-                f'<rect x="{_LEFT + place * scale:.1f}" y="{top + 3}" width="{width:.1f}" height="{_ROW - 6}" fill="{color}">'
-                f"{title}</rect>"
+                f'<rect x="{_LEFT + place * scale:.1f}" y="{top + 3}" width="{max(time_s[use] * scale, 0.5):.1f}" '
+                f'height="{_ROW - 6}" fill="{_COLORS[use]}">{title}</rect>'
             )
-            place += seconds
+            place += time_s[use]
     height = len(shown) * _ROW
     shapes.append(_axis(record.total_s, height))
-    phases = [phase for phase in _COLORS if any(phase in samples[-1][1].phase_s for _, samples in shown)]
-    keys = "".join(f'<span class=key style="background:{_COLORS[phase]}"></span>{phase}' for phase in phases if phase != ENDED)
+    keys = "".join(
+        f'<span class=key style="background:{color}"></span>{WORDS[use]}' for use, color in _COLORS.items() if use in used
+    )
     left_out = len(record.samples) - len(shown)
     more = f"<p>{left_out} more members are left out.</p>" if left_out else ""
     return f"{_svg(height + 20, shapes)}<p>{keys}</p>{more}"

@@ -8,16 +8,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from akdl.wire.status_pb2 import MemberStatus
-from bridge.member.status import ENDED, EXPORTING, FEEDING, JOINING, PHASES, STARTING, TRAINING
+from bridge.member.status import DATA, ENDED, FEEDING, PHASES, READ, START, STARTING, TRAINING, WORK
+from operators.progress.time_split import TimeSplit, added, described
 
 WAITING = "waiting"  # before any member has started
 TOTAL_STEPS = "total_steps"  # a metric of this name is the number of steps that the training will have made
 _WINDOW_S = 5.0
-_SHORT = {WAITING: "wait", STARTING: "start", JOINING: "join", FEEDING: "feed", TRAINING: "train", EXPORTING: "export"}
-_SHORT_OF_PREDICTORS = {WAITING: "wait", STARTING: "load", FEEDING: "predict"}
 _LATE_S = 1.0
-_WORTH_A_WORD_S = 0.5
-_BUSY = 0.5  # a side that has waited for this share of the time is not the one that limits the job
+_BUSY = 0.5  # of the time, in which a side that works limits the job, and one that waits does not
 _MOST_METRICS = 4
 
 
@@ -52,27 +50,35 @@ class OperatorState:
         self._began = self._looked = now
         self._elsewhere = elsewhere
         self._phase = WAITING
-        self.phase_s: dict[str, float] = {}
         self._members: dict[int, MemberStatus] = {}
+        self._splits: dict[int, TimeSplit] = {}
         self._seen: deque[tuple[float, int, int, int, int]] = deque()
 
     @property
     def members(self) -> list[MemberStatus]:
-        return [self._members[index] for index in sorted(self._members)]
+        """The last status of each member, with the time of all its attempts."""
+        found = []
+        for index, split in sorted(self._splits.items()):
+            status = MemberStatus()
+            status.CopyFrom(self._members[index])
+            status.time_s.clear()
+            status.time_s.update(split.time_s)
+            found.append(status)
+        return found
 
     def look(self, now: float, statuses: Iterable[MemberStatus]) -> None:
-        passed, self._looked = now - self._looked, now
+        self._looked = now
         statuses = list(statuses)
-        first = min((each for each in statuses if each.is_worker), key=lambda each: PHASES.index(each.phase), default=None)
-        if not self._members and first is not None and first.age_s > now - self._began + _LATE_S:  # it has run before
-            self._began = now - first.age_s
-            self.phase_s = {phase: first.phase_s[phase] for phase in PHASES if phase in first.phase_s}
-        elif self._phase != ENDED:  # what passed since the last look belongs to the phase that was found then
-            self.phase_s[self._phase] = self.phase_s.get(self._phase, 0.0) + passed
+        oldest_s = max((each.age_s for each in statuses), default=0.0)
+        if not self._members and oldest_s > now - self._began + _LATE_S:  # it has run before
+            self._began = now - oldest_s
         for status in statuses:
             known = self._members.get(status.index)
             if known is None or status.attempt >= known.attempt:
                 self._members[status.index] = status
+        for index, status in self._members.items():
+            step = max(each.step for each in self._members.values() if each.attempt == status.attempt)
+            self._splits.setdefault(index, TimeSplit(self._began)).look(now, status, step)
         self._phase = self._found_phase()
         rows_in, rows_read, rows_out = self._rows()
         self._seen.append((now, rows_in, rows_read, rows_out, self._step()))
@@ -96,17 +102,13 @@ class OperatorState:
 
     def last_line(self, failed: bool = False) -> Line:
         rows_in, _, rows_out = self._rows()
-        phases = ", ".join(
-            f"{self._word(phase)} {seconds:.0f}"
-            for phase, seconds in self.phase_s.items()
-            if seconds >= _WORTH_A_WORD_S or len(self.phase_s) == 1
-        )
+        time_s = described(added(self._splits[each.index].time_s for each in self._workers()))
         rows = f"{rows_in:,} rows" + (f" in, {rows_out:,} out" if rows_out and not self._shown.trains else "")
-        text = f"{rows}, {self._looked - self._began:.0f} s" + (f": {phases}" if phases else "")
+        text = f"{rows}, {self._looked - self._began:.0f} s" + (f": {time_s}" if time_s else "")
         return Line(self._shown.name, f"ended early, {text}" if failed else text, None if failed else 1.0)
 
     def _found_phase(self) -> str:
-        workers = [each for each in self._members.values() if each.is_worker]
+        workers = self._workers()
         if not workers:
             return STARTING if self._members else WAITING
         first = min((each.phase for each in workers), key=PHASES.index)
@@ -114,8 +116,11 @@ class OperatorState:
             return min(first, STARTING, key=PHASES.index)
         return first
 
+    def _workers(self) -> list[MemberStatus]:
+        return [each for each in self._members.values() if each.is_worker]
+
     def _rows(self) -> tuple[int, int, int]:
-        workers = [each for each in self._members.values() if each.is_worker]
+        workers = self._workers()
         return (
             sum(each.rows_in for each in workers),
             sum(each.rows_read for each in workers),
@@ -147,11 +152,6 @@ class OperatorState:
             return "running"
         return "ending" if self._phase == ENDED else self._phase
 
-    def _word(self, phase: str) -> str:
-        if self._shown.predicts:
-            return _SHORT_OF_PREDICTORS[phase]
-        return "run" if phase == TRAINING and not self._shown.trains else _SHORT[phase]
-
     def _reported(self) -> list[str]:
         ahead = max(self._members.values(), key=lambda each: each.step, default=None)
         if ahead is None:
@@ -176,18 +176,18 @@ class OperatorState:
         return None, None
 
     def _waits(self) -> list[str]:
-        workers = [each for each in self._members.values() if each.is_worker]
-        moved = sum(each.phase_s.get(FEEDING, 0.0) for each in workers)
+        workers = self._workers()
+        moved = sum(each.age_s - each.time_s.get(START, 0.0) for each in workers)
         if moved < 1.0 or self._phase != FEEDING:
             return []
-        script = min(sum(each.script_waited_s for each in workers) / moved, 1.0)
-        flink = min(sum(each.flink_waited_s for each in workers) / moved, 1.0)
+        waited = sum(each.time_s.get(DATA, 0.0) for each in workers) / moved
+        worked = sum(each.time_s.get(WORK, 0.0) + each.time_s.get(READ, 0.0) for each in workers) / moved
         verdict, who = "", "model" if self._shown.predicts else "script"
-        if script >= _BUSY:
+        if waited >= _BUSY:
             verdict = " (Flink is the bottleneck)"
-        elif flink >= _BUSY:
+        elif worked >= _BUSY:
             verdict = f" (the {who} is the bottleneck)"
-        return [f"{who} waited {script:.0%}, Flink waited {flink:.0%}{verdict}"]
+        return [f"{who} waited {waited:.0%}, worked {worked:.0%}{verdict}"]
 
 
 def _duration(seconds: float) -> str:

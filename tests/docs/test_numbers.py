@@ -25,7 +25,7 @@ WORKER = "[TF2TableModelTrainBatchOp, chief 0] "
         ("epoch 2/2  loss 0.21  auc(0) 0.48  (12 steps/s)", "auc is that of a model that has not learned"),
         (f"{WORKER}2/2 - 0s - loss: nan", "loss is no number"),
         ("loss = inf, step = 100\nloss = 0.1, step = 200", "loss is no number"),
-        ("train.py: 0 rows, 41 s: wait 4, start 5", "nothing was done"),
+        ("train.py: 0 rows, 41 s: start 100%", "nothing was done"),
         ("1/0 steps", "nothing was done"),
         ("Epoch 1/20\n20/20 - loss: 0.1\nEpoch 2/2", "there were 20 epochs"),
     ],
@@ -39,7 +39,7 @@ def test_numbers_that_no_reader_believes(text: str, problem: str) -> None:
     [
         "1/20 - loss: 0.9 - binary_accuracy: 0.3\r20/20 - loss: 0.2469 - binary_accuracy: 0.9322",
         "loss = 3.2130287, step = 0\nloss = 0.0071, step = 200 (0.063 sec)",
-        "train.py: 12,000 rows, 41 s: wait 4\ntrain.py: feeding, 0 rows in, 0 out",
+        "train.py: 12,000 rows, 41 s: useful work 100%\ntrain.py: feeding, 0 rows in, 0 out",
         f"{WORKER}Epoch 1/3\n[TF2TableModelTrainBatchOp, worker 0] Epoch 1/3\n{WORKER}Epoch 2/3",
         "Epoch 1/3\nEpoch 2/3\nEpoch 3/3\nEpoch 1/2\nEpoch 2/2",
     ],

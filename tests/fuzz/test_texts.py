@@ -13,7 +13,7 @@ from akdl.models.tf.keras_sequential.layer_text import LayerTextError, parse_cal
 from akdl.wire.column_type import parse_type
 from akdl.wire.status_pb2 import MemberStatus
 from bridge.exceptions import SchemaError
-from bridge.member.status import FEEDING, TRAINING
+from bridge.member.status import DATA, TRAINING, WORK
 from bridge.schema import Schema, quoted
 from operators.progress.record import read_record
 from operators.progress.report import page_of
@@ -88,11 +88,11 @@ def lines_of_a_record() -> list[dict[str, object]]:
         for index in range(2):
             status = status_of(
                 "g", index, f"worker {index}", phase=TRAINING, rows_in=100 * second, age_s=float(second), memory_bytes=second << 28,
-                metrics={"loss": 1 / second, "total_steps": 9.0}, phase_s={FEEDING: 2.0, TRAINING: float(second)}, cpu_s=1.0,
+                metrics={"loss": 1 / second, "total_steps": 9.0}, time_s={DATA: 2.0, WORK: float(second)}, cpu_s=1.0,
             )  # fmt: skip
             fields = MessageToDict(status, preserving_proto_field_name=True)
             lines.append({"kind": "sample", "t": float(second), **{name: fields[name] for name in fields if name != "group"}})
-    return [*lines, {"kind": "end", "t": 12.0, "failed": False, "phase_s": {FEEDING: 2.0, TRAINING: 9.0}}]
+    return [*lines, {"kind": "end", "t": 12.0, "failed": False}]
 
 
 @pytest.mark.fault("security", "A malformed record of a run is an error with line and entry")

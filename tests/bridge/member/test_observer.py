@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import pathlib
@@ -9,15 +10,29 @@ import threading
 
 import pytest
 
-from akdl.wire import Cluster, Failure, Hello, Outcome, Progress, Report, Success
+from akdl.wire import (
+    AWAITING,
+    READING,
+    STILL,
+    WORKING,
+    Cluster,
+    Failure,
+    Hello,
+    Outcome,
+    Output,
+    Progress,
+    Report,
+    Rows,
+    Success,
+)
 from akdl.wire.service import PROTOCOL
 from akdl.wire.status_pb2 import MemberStatus
 from bridge.member import registry
 from bridge.member.observer import BUSY, MOST_IDLE_S, REPORT_EVERY_S, REPORT_PREFIX, Observer, ProgressWatch, TaskObserver
 from bridge.member.session import Session
-from bridge.member.status import ENDED, EXPORTING, FEEDING, JOINING, STARTING, TRAINING
+from bridge.member.status import DATA, ENDED, EXPORT, EXPORTING, FEEDING, JOINING, PEERS, READ, START, STARTING, TRAINING, WORK
 from bridge.schema import Schema
-from bridge.settings import GroupSettings
+from bridge.settings import UNCOMMITTED, GroupSettings
 
 SCHEMA = Schema.parse("x INT")
 SETTINGS = GroupSettings(
@@ -26,11 +41,12 @@ SETTINGS = GroupSettings(
 )  # fmt: skip
 
 
-def _observer(session: Session, index: int = 0, log: list[str] | None = None) -> Observer:
+def _observer(session: Session, index: int = 0, log: list[str] | None = None, servers: int = 1, **changes: str) -> Observer:
     lines = [] if log is None else log
     watch = ProgressWatch(0.0)
+    settings = dataclasses.replace(SETTINGS, num_ps=servers, **changes)
     return Observer(
-        SETTINGS, "group", index, session, threading.Condition(), lambda: (1.5, 1 << 20), lines.append, lambda: watch
+        settings, "group", index, session, threading.Condition(), lambda: (1.5, 1 << 20), lines.append, lambda: watch
     )
 
 
@@ -60,6 +76,67 @@ def test_phases_follow_the_session() -> None:
     assert (status.rows_in, status.rows_read, status.attempt, status.cpu_s) == (7, 7, 2, 1.5)
     assert (status.step, status.metrics["loss"], status.is_worker) == (3, 0.5, True) and math.isnan(status.metrics["bad"])
     assert not _observer(session, 1).status.is_worker
+
+
+@pytest.mark.parametrize(
+    ("progress", "servers", "use"),
+    [
+        (Progress(), 0, START),
+        (Progress(activity=WORKING), 0, WORK),
+        (Progress(activity=READING), 0, READ),
+        (Progress(activity=AWAITING), 0, DATA),
+        (Progress(activity=STILL), 0, WORK),
+        (Progress(activity=STILL), 1, PEERS),
+        (Progress(activity=WORKING, exporting=True), 1, EXPORT),
+    ],
+)
+def test_time_has_the_use_of_what_a_script_does(progress: Progress, servers: int, use: str) -> None:
+    session = Session(0, 1 << 20)
+    observer = _observer(session, servers=servers)
+    session.connect(Hello(protocol=PROTOCOL))
+    session.join(Cluster())
+    observer.look()
+    session.report(progress)
+    before = dict(observer.status.time_s)
+    while observer.status.time_s.get(use, 0.0) == before.get(use, 0.0):
+        observer.look()
+    assert set(observer.status.time_s) == {START, use}
+
+
+def test_time_after_the_script_has_returned(monkeypatch: pytest.MonkeyPatch) -> None:
+    for servers, use in ((0, EXPORT), (1, PEERS)):
+        session = Session(0, 1 << 20)
+        session.connect(Hello(protocol=PROTOCOL))
+        session.join(Cluster())
+        observer = _observer(session, servers=servers)
+        session.finish(Outcome(success=Success()))
+        session.end()
+        observer.look()
+        assert list(observer.status.time_s) == [use] and observer.status.phase == EXPORTING
+        observer.look(is_over=True)
+        assert observer.status.phase == ENDED
+
+
+def test_who_cannot_write_waits_for_flink() -> None:
+    session = Session(0, 1)
+    session.connect(Hello(protocol=PROTOCOL))
+    session.join(Cluster())
+    session.report(Progress(activity=WORKING))
+    session.add_rows(Output(rows=Rows(rows=9)))
+    observer = _observer(session)
+    observer.look()
+    assert list(observer.status.time_s) == [DATA]
+
+
+@pytest.mark.parametrize(
+    ("changes", "done"), [({}, 0), ({"kind": "stream"}, 7), ({"kind": "stream", "replay": UNCOMMITTED}, 5)], ids=repr
+)
+def test_rows_of_a_stream_are_done_when_they_are_taken_or_committed(changes: dict[str, str], done: int) -> None:
+    session = Session(0, 1 << 20)
+    session.report(Progress(rows_read=7))
+    session.add_rows(Output(committed=5))
+    session.take_rows()
+    assert _observer(session, **changes).status.rows_done == done
 
 
 def test_a_script_that_has_failed_exports_nothing() -> None:
@@ -170,7 +247,7 @@ def test_the_status_of_a_task(tmp_path: pathlib.Path, monkeypatch: pytest.Monkey
     status = look()
     assert seen == [STARTING, FEEDING, ENDED]
     assert (status.rows_in, status.rows_out, status.label) == (15, 15, "task 3")
-    assert set(status.phase_s) == {STARTING, FEEDING} and status.script_waited_s + status.flink_waited_s <= status.age_s + 0.02
+    assert set(status.time_s) == {START, DATA, WORK} and sum(status.time_s.values()) == pytest.approx(status.age_s)
     (path,) = tmp_path.iterdir()
     assert path.name == "akdl-predicts_1-task-3-0.ended" and MemberStatus.FromString(path.read_bytes()) == status
     registry.forget_groups(["predicts_1"])

@@ -7,20 +7,23 @@ import pathlib
 import pytest
 
 from akdl.wire.status_pb2 import MemberStatus
-from bridge.member.status import ENDED, FEEDING, STARTING, TRAINING, WRITE_S, Clock, StatusFile
+from bridge.member.status import DATA, ENDED, FEEDING, PEERS, START, STARTING, TRAINING, WORK, WRITE_S, Clock, StatusFile
 from tests.support.statuses import status_of
 
 
-def test_a_clock_adds_up_phases_and_waits() -> None:
+def test_each_second_has_one_use() -> None:
     clock = Clock(10.0)
-    clock.look(12.0, STARTING, True, False)
-    clock.look(13.0, FEEDING, False, True)
-    clock.look(15.0, FEEDING, False, False)
-    clock.look(16.0, TRAINING, False, False)
-    clock.look(17.0, FEEDING, False, False)  # a look that came late
-    clock.look(20.0, ENDED, False, False)
-    assert clock.phase_s == {STARTING: 2.0, FEEDING: 3.0, TRAINING: 2.0}
-    assert (clock.script_waited_s, clock.flink_waited_s, clock.entries()["age_s"], clock.phase) == (2.0, 1.0, 10.0, ENDED)
+    clock.look(12.0, STARTING, START)
+    clock.look(13.0, FEEDING, DATA)
+    clock.look(15.0, FEEDING, WORK, "step (a.py)")
+    clock.look(14.0, FEEDING, DATA)  # another thread was faster
+    clock.look(16.0, TRAINING, WORK, "parse (a.py)")
+    clock.look(17.0, FEEDING, WORK)  # a look that came late
+    clock.look(20.0, ENDED, PEERS)
+    assert clock.entries() == {
+        "phase": ENDED, "age_s": 10.0, "time_s": {START: 2.0, DATA: 1.0, WORK: 4.0, PEERS: 3.0},
+        "place_s": {"step (a.py)": 2.0, "parse (a.py)": 1.0},
+    }  # fmt: skip
 
 
 def test_a_file_is_written_each_second(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

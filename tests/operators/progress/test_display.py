@@ -47,7 +47,7 @@ def test_the_last_look_is_shown_in_the_end() -> None:
     watch = StatusPoller({"g": Shown("a.py", trains=True)}, source, renders, says=False, elsewhere=False)
     watch.stop(failed=False)
     watch.run()
-    assert renders.ended == ["a.py: 7 rows, 0 s: wait 0"]
+    assert renders.ended == ["a.py: 7 rows, 0 s: start 100%"]
 
 
 def test_a_source_that_fails_fails_nothing() -> None:

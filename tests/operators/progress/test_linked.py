@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bridge.member.registry import forget_groups, note
-from bridge.member.status import ENDED, FEEDING
+from bridge.member.status import ENDED, FEEDING, WORK
 from operators.flink.rest import Rest
 from operators.progress import linked
 from operators.progress.linked import note_linked, note_told, shown_if_seen
@@ -32,13 +32,13 @@ def test_a_job_that_is_waited_for_late_is_shown_once(capsys: pytest.CaptureFixtu
     assert shown() == []
     note_linked(OPERATORS, None)
     assert shown() == []
-    ended = status_of("linked_1", 0, "chief 0", phase=ENDED, rows_in=7, rows_out=5, age_s=30.0, phase_s={FEEDING: 30.0})
+    ended = status_of("linked_1", 0, "chief 0", phase=ENDED, rows_in=7, rows_out=5, age_s=30.0, time_s={WORK: 30.0})
     note(ended)
-    assert shown() == ["a.py: 7 rows in, 5 out, 30 s: feed 30"]
+    assert shown() == ["a.py: 7 rows in, 5 out, 30 s: useful work 100%"]
     note(ended)  # as a file beside Flink's logs says it still
     assert shown() == []
-    note(status_of("linked_1", 0, "chief 0", phase=FEEDING, rows_in=9, age_s=3.0, phase_s={FEEDING: 3.0}))
-    assert shown() == ["a.py: 9 rows, 3 s: feed 3"]
+    note(status_of("linked_1", 0, "chief 0", phase=FEEDING, rows_in=9, age_s=3.0, time_s={WORK: 3.0}))
+    assert shown() == ["a.py: 9 rows, 3 s: useful work 100%"]
     note_told(OPERATORS)
     note(status_of("linked_2", 0, "chief 0", phase=ENDED))
     assert shown() == []

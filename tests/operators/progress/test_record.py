@@ -19,11 +19,11 @@ def test_a_record_comes_back(tmp_path: pathlib.Path) -> None:
     recorder.look([STATUS])
     recorder.look([STATUS])  # too soon
     recorder.look([STATUS], is_last=True)
-    recorder.end({FEEDING: 2.0}, failed=False)
+    recorder.end(failed=False)
     (path,) = (tmp_path / "logs").iterdir()
     assert path.name.startswith("train-py-") and path.name.endswith("-ab12.jsonl") and "secret" not in path.read_text()
     record = read_record(path.read_text())
-    assert (record.name, record.size, record.failed, record.phase_s) == ("train.py", 1, False, {FEEDING: 2.0})
+    assert (record.name, record.size, record.failed) == ("train.py", 1, False)
     assert [status.rows_in for _, status in record.samples["chief 0"]] == [7, 7]
     assert record.samples["chief 0"][0][1].metrics == {"loss": 0.5}
 
@@ -32,7 +32,7 @@ def test_a_record_goes_to_an_address() -> None:
     fsspec = pytest.importorskip("fsspec")
     recorder = Recorder("memory://records/here", "a.py", "Op_1", 1)
     recorder.look([STATUS])
-    recorder.end({}, failed=True)
+    recorder.end(failed=True)
     system = fsspec.filesystem("memory")
     (path,) = system.ls("/records/here", detail=False)
     assert read_record(system.cat(path).decode()).failed is True
@@ -44,7 +44,7 @@ def test_a_record_that_cannot_be_written_fails_nothing(folder: str, caplog: pyte
     with caplog.at_level(logging.WARNING):
         recorder = Recorder(folder, "a.py", "Op_1", 1)
         recorder.look([STATUS])
-        recorder.end({}, failed=False)
+        recorder.end(failed=False)
     assert "cannot write a record to logDir" in caplog.text
 
 
@@ -54,7 +54,7 @@ def test_a_record_that_was_cut_off_can_be_read(tmp_path: pathlib.Path) -> None:
     (path,) = tmp_path.iterdir()
     record = read_record(path.read_text() + '{"kind": "sam')
     assert record.failed is None and len(record.samples["chief 0"]) == 1
-    recorder.end({}, failed=False)
+    recorder.end(failed=False)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "a,b\n1,2"])

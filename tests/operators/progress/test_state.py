@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from akdl.wire.status_pb2 import MemberStatus
-from bridge.member.status import ENDED, EXPORTING, FEEDING, STARTING, TRAINING
+from bridge.member.status import DATA, ENDED, EXPORT, EXPORTING, FEEDING, LOST, PEERS, READ, START, STARTING, TRAINING, WORK
 from operators.progress.state import OperatorState, Shown
 from tests.support.statuses import status_of
 
@@ -31,28 +31,31 @@ def test_a_group_that_starts_is_counted() -> None:
 
 
 def test_a_feed_says_who_waits_for_whom() -> None:
-    waits = {"phase": FEEDING, "phase_s": {FEEDING: 10.0}}
-    slow_script = _status(rows_in=2000, rows_read=1000, flink_waited_s=6.1, script_waited_s=1.0, **waits)
+    feeds = {"phase": FEEDING, "age_s": 12.0}
+    slow_script = _status(
+        rows_in=2000, rows_read=1000, time_s={START: 2.0, WORK: 5.0, READ: 1.1, DATA: 1.0, PEERS: 2.9}, **feeds
+    )
     state = _after(OperatorState(Shown("a.py"), 0.0), (1.0, [_status(phase=FEEDING)]), (3.0, [slow_script]))
     assert str(state.line()) == (
-        "a.py: feeding, 2,000 rows in, 0 out, 1,000 rows/s, script waited 10%, Flink waited 61% (the script is the bottleneck)"
+        "a.py: feeding, 2,000 rows in, 0 out, 1,000 rows/s, script waited 10%, worked 61% (the script is the bottleneck)"
     )
-    slow_flink = _status(rows_in=2000, rows_read=2000, script_waited_s=9.0, **waits)
+    slow_flink = _status(rows_in=2000, rows_read=2000, time_s={START: 2.0, DATA: 9.0, PEERS: 1.0}, **feeds)
     state = _after(OperatorState(Shown("a.py"), 0.0), (1.0, [slow_flink]))
-    assert state.line().text.endswith("script waited 90%, Flink waited 0% (Flink is the bottleneck)")
+    assert state.line().text.endswith("script waited 90%, worked 0% (Flink is the bottleneck)")
 
 
 def test_a_predictor_tells_its_rows() -> None:
     state = OperatorState(Shown("Op", predicts=True), 0.0)
     assert str(_after(state, (1.0, [_status(phase=STARTING)])).line()) == "Op: loading the model"
-    predicts = {"phase": FEEDING, "phase_s": {FEEDING: 2.0}, "flink_waited_s": 1.8, "script_waited_s": 0.2}
+    predicts = {"phase": FEEDING, "time_s": {WORK: 1.8, DATA: 0.2}, "age_s": 2.0}
     first = [_status(phase=FEEDING, gpus="1")]
     then = [_status(rows_in=600, rows_out=600, gpus="1", **predicts), _status(1, rows_in=400, rows_out=400, **predicts)]
     assert str(_after(state, (2.0, first), (4.0, then)).line()) == (
-        "Op: predicting on GPU 1, 1,000 rows in, 1,000 out, 333 rows/s, model waited 10%, Flink waited 90% (the model is the bottleneck)"
+        "Op: predicting on GPU 1, 1,000 rows in, 1,000 out, 333 rows/s, model waited 10%, worked 90% (the model is the bottleneck)"
     )
-    state.look(5.0, [_status(phase=ENDED, rows_in=600, rows_out=600), _status(1, phase=ENDED, rows_in=400, rows_out=400)])
-    assert str(state.last_line()) == "Op: 1,000 rows in, 1,000 out, 5 s: wait 1, load 1, predict 3"
+    ends = {**predicts, "phase": ENDED}
+    state.look(5.0, [_status(rows_in=600, rows_out=600, **ends), _status(1, rows_in=400, rows_out=400, **ends)])
+    assert str(state.last_line()) == "Op: 1,000 rows in, 1,000 out, 5 s: useful work 51%, waiting for data 6%, start 43%"
 
 
 def test_a_training_tells_step_metrics_and_the_time_that_is_left() -> None:
@@ -85,17 +88,30 @@ def test_of_several_attempts_the_last_counts() -> None:
     assert state.line().text.startswith("feeding, 1 rows in") and [each.attempt for each in state.members] == [1]
 
 
-def test_the_last_line_adds_the_phases_up() -> None:
-    state = _after(
-        OperatorState(Shown("train.py", trains=True), 0.0),
-        (1.0, [_status()]),
-        (9.0, [_status(phase=FEEDING)]),
-        (12.0, [_status(phase=TRAINING, rows_in=12_000, rows_out=5)]),
-        (39.0, [_status(phase=EXPORTING, rows_in=12_000, rows_out=5)]),
-        (41.0, [_status(phase=ENDED, rows_in=12_000, rows_out=5)]),
-        (50.0, []),
-    )
-    assert str(state.last_line()) == "train.py: 12,000 rows, 50 s: wait 1, start 8, feed 3, train 27, export 2"
+def test_the_last_line_says_where_the_time_went() -> None:
+    def at(**known: Any) -> MemberStatus:
+        time_s = {START: 8.0, DATA: 3.0, WORK: 27.0, EXPORT: 2.0}
+        return _status(rows_in=12_000, rows_out=5, time_s=time_s, age_s=40.0, **known)
+
+    state = _after(OperatorState(Shown("train.py", trains=True), 0.0), (41.0, [at(phase=EXPORTING)]), (50.0, [at(phase=ENDED)]))
+    assert str(state.last_line()) == ("train.py: 12,000 rows, 50 s: useful work 66%, waiting for data 7%, start 22%, export 5%")
     assert str(state.last_line(failed=True)).startswith("train.py: ended early, 12,000 rows, 50 s: ")
-    rows = _after(OperatorState(Shown("a.py"), 0.0), (0.1, [_status(phase=ENDED, rows_in=5, rows_out=4)]))
-    assert str(rows.last_line()) == "a.py: 5 rows in, 4 out, 0 s: wait 0"
+    rows = _after(
+        OperatorState(Shown("a.py"), 0.0), (0.1, [_status(phase=ENDED, rows_in=5, rows_out=4, age_s=0.1, time_s={WORK: 0.1})])
+    )
+    assert str(rows.last_line()) == "a.py: 5 rows in, 4 out, 0 s: useful work 100%"
+    assert str(OperatorState(Shown("a.py"), 0.0).last_line()) == "a.py: 0 rows, 0 s"
+
+
+def test_time_is_that_of_all_attempts_and_steps_are_those_of_the_group() -> None:
+    def at(index: int, attempt: int, step: int, **time_s: float) -> MemberStatus:
+        return _status(index, attempt=attempt, step=step, time_s=time_s, age_s=sum(time_s.values()), phase=TRAINING)
+
+    state = _after(
+        OperatorState(Shown("a.py", 2, True), 0.0),
+        (4.0, [at(0, 0, 40, work=4.0), at(1, 0, 0, work=4.0)]),
+        (10.0, [at(0, 0, 90, work=10.0), at(1, 0, 0, work=10.0)]),
+        (14.0, [at(0, 1, 50, start=2.0, work=2.0), at(1, 1, 0, start=2.0, work=2.0)]),
+    )  # only the chief reports
+    expected = {WORK: 6.0, LOST: 8.0}
+    assert [{use: spent for use, spent in each.time_s.items() if spent} for each in state.members] == [expected, expected]

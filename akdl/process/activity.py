@@ -1,0 +1,68 @@
+"""The activity of a script at a moment, from the calls of its main thread and the states of all threads of the process."""
+
+import glob
+import os
+import random
+import sys
+import threading
+import time
+import traceback
+from contextlib import suppress
+from typing import Callable, Tuple
+
+from akdl.wire import AWAITING, IMPORTING, READING, STILL, WORKING, Activity
+
+LOOK_S = 0.5
+_AKDL, _TENSORFLOW = (os.path.join(os.sep, name, "") for name in ("akdl", "tensorflow"))
+_ROWS, _ARRIVAL = (os.path.join(_AKDL, "rows", name) for name in ("", "arriving_rows.py"))
+_ITERATOR = os.path.join("data", "ops", "iterator_ops.py")
+
+
+class ActivityWatch:
+    """The last `activity` and `place`; looks are at irregular times, so that they meet each part of a periodic script."""
+
+    def __init__(self, folder: str, waits_for_rows: Callable[[], bool]) -> None:
+        self.now: Tuple[Activity, str] = (IMPORTING, "")
+        self._folder, self._waits_for_rows = folder, waits_for_rows
+        threading.Thread(target=self._run, name="akdl-activity", daemon=True).start()
+
+    def _run(self) -> None:
+        chance = random.Random()  # the global one belongs to the script, which may have set its seed
+        while True:
+            self.now = activity(self._folder, self._waits_for_rows())
+            time.sleep(LOOK_S * chance.uniform(0.5, 1.5))
+
+
+def activity(folder: str, waits_for_rows: bool) -> Tuple["Activity", str]:
+    """Return the activity, and the function in `folder` that the main thread is in, as "parse (train.py)", or ""."""
+    called, place, is_called = [], "", True  # files that the script, or akdl outside `rows`, has called
+    for frame, _ in traceback.walk_stack(sys._current_frames().get(threading.main_thread().ident or 0)):
+        path, function = frame.f_code.co_filename, frame.f_code.co_name
+        if function == "find_main" and path.endswith("entry.py"):
+            return IMPORTING, ""
+        is_ours = _AKDL in path  # perhaps in a folder of the script's
+        if not place and not is_ours and path.startswith(folder):
+            place = f"{function} ({os.path.basename(path)})"
+        is_called = is_called and not place and (not is_ours or _ROWS in path)
+        if is_called:
+            called.append(path)
+    runs = _runs()
+    if waits_for_rows and (not runs or any(path.endswith(_ARRIVAL) for path in called)):
+        return AWAITING, place
+    if any(_ROWS in path or path.endswith(_ITERATOR) for path in called):
+        return READING, place
+    # A GPU may compute what TensorFlow waits for.
+    has_gpu = os.environ.get("CUDA_VISIBLE_DEVICES", "-1") not in ("", "-1")
+    is_still = not runs and not has_gpu and any(_TENSORFLOW in path for path in called)
+    return STILL if is_still else WORKING, place
+
+
+def _runs() -> bool:
+    """Test if another thread of this process runs, could run, or reads a disk; True where the system has no such list."""
+    running = 0
+    for path in glob.iglob("/proc/self/task/*/stat"):
+        with suppress(OSError), open(path, "rb") as file:  # a thread may have ended
+            running += file.read().rpartition(b")")[2][1:2] in (b"R", b"D")
+        if running > 1:
+            return True
+    return running == 0

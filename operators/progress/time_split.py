@@ -1,0 +1,98 @@
+"""The time of members over all their attempts, split by its use. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+from akdl.wire.status_pb2 import MemberStatus
+from bridge.member.status import DATA, EXPORT, LOST, PEERS, READ, START, USES, WORK
+
+WORDS = {
+    WORK: "useful work", READ: "reading rows", DATA: "waiting for data", PEERS: "waiting for peers", START: "start",
+    EXPORT: "export", LOST: "lost to restarts",
+}  # fmt: skip
+_MOST_MARKS = 1000
+
+
+class TimeSplit:
+    """The use of one member's time since `began`; each second has one use.
+
+    Of a failed attempt, the time after the last point that the next attempt does not repeat is lost: the step that it reports
+    first, or the last rows of a stream that are done. So is the time from the end of an attempt until the next one works.
+    """
+
+    def __init__(self, began: float) -> None:
+        self.time_s: dict[str, float] = {}
+        self._attempt: int | None = None
+        self._began = self._ended = began  # of the attempt
+        self._is_first = True
+        self._before: dict[str, float] = {}  # of earlier attempts
+        self._kept: dict[str, float] = {}  # until the last point that no attempt repeats
+        self._rows_done = 0
+        self._marks: list[tuple[int, dict[str, float]]] = []  # steps after that point, and the time until each
+        self._is_going_on = True  # a step of this attempt is known, or it is the first
+
+    def look(self, now: float, status: MemberStatus, step: int) -> None:
+        """Take the status at a time, and the step that its group has reached in this attempt."""
+        if status.attempt != self._attempt:
+            self._begin(now, status)
+        if step and not self._is_going_on:
+            self._go_on(step)
+        own = dict(status.time_s)
+        if not self._is_first:
+            own[LOST] = own.pop(START, 0.0)
+        self.time_s = added([self._before, own])
+        self._ended = self._began + status.age_s
+        if status.rows_done > self._rows_done:
+            self._rows_done, self._kept, self._marks = status.rows_done, self.time_s, []
+        elif step and (not self._marks or step > self._marks[-1][0]):
+            self._marks.append((step, self.time_s))
+            if len(self._marks) > _MOST_MARKS:
+                del self._marks[:-1:2]
+
+    def _begin(self, now: float, status: MemberStatus) -> None:
+        self._is_first = self._attempt is None
+        self._attempt, self._rows_done, self._is_going_on = status.attempt, 0, self._is_first
+        self._began = max(now - status.age_s, self._ended)
+        total_s = _total(self.time_s) + self._began - self._ended
+        kept = {**self._kept, START: self.time_s.get(START, 0.0)}
+        self._before = _filled(kept, START if self._is_first else LOST, total_s)
+
+    def _go_on(self, step: int) -> None:
+        self._is_going_on = True
+        repeated_from = [time_s for reached, time_s in self._marks if reached <= step]
+        if repeated_from:
+            self._before = _filled(repeated_from[-1], LOST, _total(self._before))
+        self._kept, self._marks = self._before, []
+
+
+def added(times: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    every = list(times)
+    return {use: sum(time_s.get(use, 0.0) for time_s in every) for use in USES}
+
+
+def percentages(time_s: Mapping[str, float]) -> dict[str, int]:
+    """Return the shares of the uses that have one; they add up to 100. Empty without any time."""
+    known = {use: max(time_s.get(use, 0.0), 0.0) for use in USES}
+    total_s = _total(known)
+    if not 0.0 < total_s < math.inf:  # a damaged record
+        return {}
+    exact = {use: 100 * (seconds / total_s) for use, seconds in known.items()}
+    by_rest = sorted(USES, key=lambda use: int(exact[use]) - exact[use])
+    missing = 100 - sum(map(int, exact.values()))
+    whole = {use: int(exact[use]) + (use in by_rest[:missing]) for use in USES}
+    return {use: percent for use, percent in whole.items() if percent}
+
+
+def described(time_s: Mapping[str, float]) -> str:
+    return ", ".join(f"{WORDS[use]} {percent}%" for use, percent in percentages(time_s).items())
+
+
+def _filled(time_s: Mapping[str, float], use: str, total_s: float) -> dict[str, float]:
+    """Return `time_s` with so much of `use` that the sum is `total_s`."""
+    return {**time_s, use: time_s.get(use, 0.0) + total_s - _total(time_s)}
+
+
+def _total(time_s: Mapping[str, float]) -> float:
+    return sum(time_s.values())

@@ -1,0 +1,102 @@
+"""What a script is said to do, from where its main thread stands."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import types
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from akdl.process import activity as module
+from akdl.process.activity import activity
+from akdl.wire import AWAITING, IMPORTING, READING, STILL, WORKING
+from tests.support.leftovers import wait_until
+
+_SCRIPT, _ROWS, _NEXT, _EXECUTE = (
+    "/work/train.py",
+    "/work/.akdl/lib/akdl/rows/batches.py",
+    "/x/data/ops/iterator_ops.py",
+    "/x/tensorflow/execute.py",
+)
+_ARRIVAL = "/work/.akdl/lib/akdl/rows/arriving_rows.py"
+
+
+def _called_through(*paths: str) -> Any:
+    """Return the innermost frame of calls through functions `step` in these files, the last one innermost."""
+    frames: list[Any] = []
+    call: Callable[[], object] = lambda: frames.append(sys._getframe())  # noqa: E731
+    for path in reversed(paths):
+        code = compile("def step():\n    call()\n", path, "exec")
+        names: dict[str, Any] = {"call": call}
+        exec(code, names)
+        call = names["step"]
+    call()
+    return frames[0].f_back
+
+
+@pytest.mark.parametrize(
+    ("paths", "waits", "runs", "found"),
+    [
+        ([_SCRIPT], False, False, WORKING),  # it sleeps, or uses a connection of its own
+        ([_SCRIPT, _EXECUTE], False, True, WORKING),
+        ([_SCRIPT, _EXECUTE], False, False, STILL),
+        ([_SCRIPT, _EXECUTE], True, True, WORKING),  # TensorFlow reads ahead, and computes
+        ([_SCRIPT, _EXECUTE], True, False, AWAITING),
+        ([_SCRIPT, _NEXT, _EXECUTE], False, True, READING),
+        ([_SCRIPT, _NEXT, _EXECUTE], False, False, READING),
+        ([_SCRIPT, _NEXT, _EXECUTE], True, False, AWAITING),
+        ([_SCRIPT, _ROWS], False, True, READING),
+        ([_SCRIPT, _ROWS, _ARRIVAL], True, True, AWAITING),  # a thread stores the rows that come
+        ([_SCRIPT, _EXECUTE, "/python3.11/threading.py"], False, False, STILL),
+        ([_SCRIPT, _EXECUTE, "/work/.akdl/lib/akdl/engine/keras_fit.py"], False, False, WORKING),  # our callbacks
+        ([_NEXT, _SCRIPT], False, False, WORKING),  # a function of the script that TensorFlow calls
+    ],
+)
+def test_an_activity_follows_from_the_calls(
+    monkeypatch: pytest.MonkeyPatch, paths: list[str], waits: bool, runs: bool, found: int
+) -> None:
+    monkeypatch.setattr(module, "_runs", lambda: runs)
+    monkeypatch.setattr(module.sys, "_current_frames", lambda: {module.threading.main_thread().ident: _called_through(*paths)})
+    assert activity("/work", waits) == (found, "step (train.py)")
+
+
+def test_while_a_script_is_imported_nothing_else_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def find_main() -> Any:
+        return sys._getframe()
+
+    code = find_main.__code__.replace(co_filename="/x/akdl/entry.py")
+    frame = types.FunctionType(code, {"sys": sys})()
+    monkeypatch.setattr(module.sys, "_current_frames", lambda: {module.threading.main_thread().ident: frame})
+    assert activity("/work", True) == (IMPORTING, "")
+
+
+def test_threads_run_or_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    over = threading.Event()
+
+    def spin() -> None:
+        while not over.is_set():
+            pass
+
+    thread = threading.Thread(target=spin)
+    thread.start()
+    try:
+        wait_until(module._runs, "the thread runs")
+    finally:
+        over.set()
+        thread.join()
+    wait_until(lambda: not module._runs(), "all others wait")
+    monkeypatch.setattr(module.glob, "iglob", lambda pattern: iter(()))
+    assert module._runs(), "where the system has no list"
+
+
+def test_a_gpu_may_work_while_the_process_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = _called_through(_SCRIPT, _EXECUTE)
+    monkeypatch.setattr(module, "_runs", lambda: False)
+    monkeypatch.setattr(module.sys, "_current_frames", lambda: {module.threading.main_thread().ident: frame})
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    assert activity("/work", False)[0] == WORKING
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert activity("/work", False)[0] == STILL
