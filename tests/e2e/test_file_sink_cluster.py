@@ -43,9 +43,12 @@ RESTARTS = {
 
 @pytest.fixture
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkCluster]:
-    """Three TaskManagers with a slot each, of which jobs use two."""
+    """TaskManagers with a slot each, of which jobs use two.
+
+    A test kills one, and a killed Python worker may end another: Beam's "Reference count must not be negative" is fatal there.
+    """
     options = {"heartbeat.interval": "1 s", "heartbeat.timeout": "6 s"}
-    with flink_cluster(tmp_path_factory.mktemp("cluster"), task_managers=3, slots=1, options=options) as started:
+    with flink_cluster(tmp_path_factory.mktemp("cluster"), task_managers=4, slots=1, options=options) as started:
         useRemoteEnv(started.host, started.rest_port, 2, RESTARTS)
         yield started
         resetEnv()
