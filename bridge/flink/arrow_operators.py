@@ -82,7 +82,7 @@ def rows_for_members(
         share = max(_ALL_WRITERS_BYTES // len(keys), 1 << 16)
         gathering = Gathering(gathering.rows, min(gathering.bytes, share), gathering.wait_s)
     try:
-        rows = table_env._j_tenv.toDataStream(table._j_table, _row_data_type(table))
+        rows = _translated(table_env, table)
     except TableException as error:
         if _UPDATES not in str(error):
             raise
@@ -109,13 +109,12 @@ def chunks_of(
     See `rows_for_members` for `folder`.
     """
     row_type = _arrow_row_type(table)
-    modes = get_gateway().jvm.org.apache.flink.table.connector.ChangelogMode
     try:
-        rows, updates = _translated(table_env, table, modes.insertOnly()), False
+        rows, updates = _translated(table_env, table), False
     except TableException as error:
         if _UPDATES not in str(error):
             raise
-        rows, updates = _translated(table_env, table, modes.all()), True
+        rows, updates = _translated(table_env, table, with_updates=True), True
     references = [None, Dealing.BY_CHUNK.value, 0, None, False, sends_marks, sends_all_out, folder]
     return _to_arrow(rows, row_type, gathering, references, ELEMENT, uid), updates
 
@@ -171,7 +170,7 @@ def table_of(
 
 def with_late_rows_counted(table_env: StreamTableEnvironment, table: Table, column: str, name: str, uid: str) -> Table:
     jvm = get_gateway().jvm
-    rows = table_env._j_tenv.toDataStream(table._j_table, _row_data_type(table))
+    rows = _translated(table_env, table)
     columns = column_types(table)
     place = [name for name, _ in columns].index(column)
     info = jvm.org.apache.flink.table.runtime.typeutils.InternalTypeInfo.of(_new_row_type(columns))
@@ -315,9 +314,13 @@ def _longs(numbers: Sequence[int]) -> Any:
     return to_jarray(get_gateway().jvm.long, numbers)
 
 
-def _translated(table_env: StreamTableEnvironment, table: Table, mode: object) -> Any:
-    """Rows of a table as a Java stream: `toDataStream`, with a choice of the changes that it may send."""
+def _translated(table_env: StreamTableEnvironment, table: Table, with_updates: bool = False) -> Any:
+    """Rows of a table as a Java stream.
+
+    `toDataStream` refuses updates, and copies each row twice more: to check NOT NULL, and to convert what has the type already.
+    """
     jvm = get_gateway().jvm
+    modes = jvm.org.apache.flink.table.connector.ChangelogMode
     j_tenv = table_env._j_tenv
     catalogs = j_tenv.getCatalogManager()
     found = jvm.org.apache.flink.table.catalog.SchemaTranslator.createProducingResult(
@@ -326,13 +329,14 @@ def _translated(table_env: StreamTableEnvironment, table: Table, mode: object) -
     operation = jvm.org.apache.flink.table.operations.ExternalModifyOperation(
         _anonymous_table(catalogs, "datastream_sink", found.getSchema()),
         table._j_table.getQueryOperation(),
-        mode,
+        modes.all() if with_updates else modes.insertOnly(),
         found.getPhysicalDataType().get(),
     )
-    (transformation,) = j_tenv.getPlanner().translate(jvm.java.util.Collections.singletonList(operation))
+    (conversion,) = j_tenv.getPlanner().translate(jvm.java.util.Collections.singletonList(operation))
+    (rows,) = conversion.getInputs()
     environment = j_tenv.execEnv()
-    environment.addOperator(transformation)
-    return jvm.org.apache.flink.streaming.api.datastream.DataStream(environment, transformation)
+    environment.addOperator(rows)
+    return jvm.org.apache.flink.streaming.api.datastream.DataStream(environment, rows)
 
 
 def _anonymous_table(catalogs: Any, name: str, schema: Any) -> Any:
@@ -342,10 +346,14 @@ def _anonymous_table(catalogs: Any, name: str, schema: Any) -> Any:
 
 
 def _row_data_type(table: Table) -> Any:
+    """Type of a table's rows in which any cell may be null, so that Flink does not check each of them again."""
     jvm = get_gateway().jvm
     loader = jvm.Thread.currentThread().getContextClassLoader()
     row_data = jvm.java.lang.Class.forName("org.apache.flink.table.data.RowData", False, loader)
-    return table._j_table.getResolvedSchema().toSourceRowDataType().notNull().bridgedTo(row_data)
+    inference = jvm.org.apache.flink.table.types.inference
+    nullable = to_jarray(inference.TypeTransformation, [inference.TypeTransformations.toNullable()])
+    of_source = table._j_table.getResolvedSchema().toSourceRowDataType()
+    return jvm.org.apache.flink.table.types.utils.DataTypeUtils.transform(of_source, nullable).notNull().bridgedTo(row_data)
 
 
 def _row_type(table: Table) -> Any:
