@@ -45,7 +45,7 @@ def main() -> None:
         model = os.path.join(folder, "model")
         save_model(model)
         rows = np.random.default_rng(0).normal(size=(BATCH, WIDTH)).astype("f4")
-        with server(model, folder) as through_socket:
+        with server(model, folder) as (through_socket, _):
             kinds: dict[str, tuple[Predict, Callable[[Any], Any]]] = {
                 LIMIT: (tensorflow_alone(model), tf.constant),
                 "RowPredictor, lists": (local(model), lambda rows: [(row,) for row in rows.tolist()]),
@@ -90,8 +90,8 @@ def local(model: str) -> Predict:
 
 
 @contextmanager
-def server(model: str, folder: str) -> Iterator[Predict]:
-    """Start a server process; yield a call that sends it an array of rows."""
+def server(model: str, folder: str) -> Iterator[tuple[Predict, Callable[[str, Any, Any], Any]]]:
+    """Start a server process; yield a call that sends it an array of rows, and one of any method."""
     inputs, outputs = [TableColumn(name="x", type="ARRAY<FLOAT>")], [TableColumn(name="y", type="ARRAY<FLOAT>")]
     address = f"unix:{folder}/model.sock"
     serving = pathlib.Path(folder) / "serving.json"
@@ -112,7 +112,7 @@ def server(model: str, folder: str) -> Iterator[Predict]:
 
     call("Describe", Empty(), Description)  # answers when the model is loaded
     try:
-        yield predict
+        yield predict, call
     finally:
         channel.close()
         os.close(pipe)
