@@ -1,4 +1,4 @@
-"""What a newer model costs: `python benchmarks/swaps.py [--swaps N]`.
+"""Cost of a newer model: `python benchmarks/swaps.py [--swaps N]`.
 
 A server process takes over a model of 200 MB again and again, while a client asks for 20 rows every 10 ms. The delay of a call
 begins when it is due. Runs alone only.
