@@ -12,7 +12,7 @@ import sys
 import tarfile
 import zlib
 from io import BytesIO
-from typing import TYPE_CHECKING, Dict, Iterator, List, Mapping, Tuple, Union
+from typing import TYPE_CHECKING, Dict, Iterator, List, Mapping, Optional, Union
 
 import numpy as np
 from google.protobuf.json_format import MessageToDict
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 PRIVATE_FOLDER = ".akdl"  # inside the work folder; the rest of it belongs to the script
 SAVED_MODEL, LATEST_CHECKPOINT = "savedmodel", "latest_ckpt"  # in the work folder
 DESCRIPTION, ROWS = f"{PRIVATE_FOLDER}/failure.json", f"{PRIVATE_FOLDER}/rows"
-FILES_BYTES = 64 << 20  # of the script's files and of extra inputs, smallest first
+FILES_BYTES = 64 << 20  # of the script's files and of extra inputs
 
 _CHUNK = struct.Struct("<IQ")  # in front of each chunk: its number of rows, and of bytes
 _SEED = "PYTHONHASHSEED"
@@ -65,8 +65,8 @@ def keep_failure(
     name = f"failure-{role['type']}-{role['index']}-{attempt}.tar"
     try:
         os.makedirs(folder, exist_ok=True)
-        with WholeFile(os.path.join(folder, name), private) as file, tarfile.open(None, "w", file, dereference=True) as archive:
-            left_out = _add_files(archive, task.work_dir, cluster.extra_folder)
+        with WholeFile(os.path.join(folder, name), private) as file, tarfile.open(None, "w", file) as archive:
+            left_out = _add_files(archive, task, cluster.extra_folder)
             chunks = rows.last()
             description = {
                 "task": MessageToDict(_portable(task), preserving_proto_field_name=True),
@@ -120,32 +120,28 @@ def _without_secrets(environment: Mapping[str, str]) -> Dict[str, str]:
     }
 
 
-def _add_files(archive: tarfile.TarFile, work_dir: str, extra_folder: str) -> List[str]:
-    """Add the files of the work folder and of the extra inputs, and return the names of files that are too large."""
+def _add_files(archive: tarfile.TarFile, task: Task, extra_folder: str) -> List[str]:
+    """Add the files of the work folder and of the extra inputs, and return the names of files for which there is no room."""
     left, left_out = FILES_BYTES, []
-    for size, name, path in sorted(_files(work_dir, extra_folder)):
-        left -= size
-        if left < 0:
-            left_out.append(name)
-        else:
-            archive.add(path, name, recursive=False)
+
+    def fitting(entry: tarfile.TarInfo) -> Optional[tarfile.TarInfo]:
+        nonlocal left
+        if entry.isfile() and entry.size > left:
+            left_out.append(entry.name)
+        elif entry.isdir() or entry.isfile():  # no links and sockets
+            left -= entry.size
+            return entry if os.path.basename(entry.name) != "__pycache__" else None
+        return None
+
+    for name in sorted(os.listdir(task.work_dir)):
+        if not name.startswith(PRIVATE_FOLDER) and name not in (SAVED_MODEL, LATEST_CHECKPOINT):
+            archive.add(os.path.join(task.work_dir, name), name, filter=fitting)
+    folder = extra_folder or os.path.join(task.work_dir, PRIVATE_FOLDER)
+    numbers = range(1, len(task.extra_inputs) + 1)
+    for name in [pattern.format(number) for number in numbers for pattern in ("extra-{}.tfrecords", "text-{}")]:
+        if os.path.exists(os.path.join(folder, name)):
+            archive.add(os.path.join(folder, name), f"{PRIVATE_FOLDER}/{name}", filter=fitting)
     return left_out
-
-
-def _files(work_dir: str, extra_folder: str) -> Iterator[Tuple[int, str, str]]:
-    skipped = (PRIVATE_FOLDER, SAVED_MODEL, LATEST_CHECKPOINT, "__pycache__")
-    found = []
-    for place, folders, names in os.walk(work_dir):
-        folders[:] = [name for name in folders if name not in skipped]
-        inside = os.path.relpath(place, work_dir)
-        found += [(os.path.normpath(os.path.join(inside, name)), os.path.join(place, name)) for name in names]
-    for folder in [extra_folder or os.path.join(work_dir, PRIVATE_FOLDER)]:
-        for name in os.listdir(folder) if os.path.isdir(folder) else []:
-            if name.startswith(("extra-", "text-")) and not name.endswith(".columns"):
-                found.append((f"{PRIVATE_FOLDER}/{name}", os.path.join(folder, name)))
-    for name, path in found:
-        if os.path.isfile(path) and not os.path.islink(path) and not name.startswith(".akdl-"):
-            yield os.path.getsize(path), name, path
 
 
 def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:

@@ -15,7 +15,7 @@ from akdl.rows.file_rows import FileRows
 from akdl.runner import kept_failure
 from akdl.runner.kept_failure import chunks_in, keep_failure, seed_python
 from akdl.testing import arrived_rows, encode_rows, table_columns
-from akdl.wire import Cluster, Failure, Task
+from akdl.wire import Cluster, ExtraInput, Failure, Task
 
 TYPES = {"id": "BIGINT"}
 CLUSTER = Cluster(tf_config=json.dumps({"cluster": {}, "task": {"type": "worker", "index": 3}}))
@@ -51,7 +51,7 @@ def rows(tmp_path: pathlib.Path) -> FileRows:
 def kept(folder: pathlib.Path, work: pathlib.Path, rows: FileRows, **changes: Any) -> str:
     task = Task(**{
         "operator": "Op", "work_dir": str(work), "main_script": str(work / "script.py"), "user_params": "{}",
-        "log_dir": str(folder), "checkpoint_dir": "s3://bucket/of/the/job", "model_dir": "s3://bucket/model", **changes,
+        "log_dir": str(folder), "checkpoint_dir": "s3://bucket/of/the/job", "model_dir": "s3://bucket/model", "extra_inputs": [ExtraInput()], **changes,
     })  # fmt: skip
     failure = Failure(type="OSError", message=f"{work}/script.py: http://me:hidden@host/")
     return keep_failure(str(folder), task, CLUSTER, 2, rows, {"PATH": "/bin", "TMPDIR": "/tmp"}, failure)
@@ -63,7 +63,7 @@ def test_what_is_kept(tmp_path: pathlib.Path, work: pathlib.Path, rows: FileRows
     assert kept(tmp_path / "runs", work, rows) == f"Replay it with: akdl-replay --pdb {path}"
     with tarfile.open(path) as archive:
         assert sorted(archive.getnames()) == [
-            ".akdl/extra-1.tfrecords", ".akdl/failure.json", ".akdl/rows", "data/words.txt", "script.py",
+            ".akdl/extra-1.tfrecords", ".akdl/failure.json", ".akdl/rows", "data", "data/words.txt", "script.py",
         ]  # fmt: skip
         archive.extractall(tmp_path / "kept", filter="data")
     description = json.loads((tmp_path / "kept/.akdl/failure.json").read_text())
