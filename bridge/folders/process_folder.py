@@ -59,7 +59,7 @@ class ProcessFolder:
     @property
     def socket(self) -> str | None:
         """Address of the process's unix socket; None where the folder's path is too long for one."""
-        return socket_address(os.path.join(self.path, "model.sock"))
+        return socket_address(self._socket_file)
 
     @property
     def address(self) -> str | None:
@@ -72,9 +72,15 @@ class ProcessFolder:
         except FileNotFoundError:
             return None
 
+    @property
+    def has_listened(self) -> bool:
+        """True once the process that was started last has listened."""
+        return os.path.exists(self._address_file if self.socket is None else self._socket_file)
+
     def forget_address(self) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(self._address_file)
+        for path in (self._address_file, self._socket_file):
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(path)
 
     def last_lines(self) -> str:
         with open(self.log, "rb") as file:
@@ -93,6 +99,10 @@ class ProcessFolder:
     @property
     def _address_file(self) -> str:
         return os.path.join(self.path, ADDRESS_FILE)
+
+    @property
+    def _socket_file(self) -> str:
+        return os.path.join(self.path, "model.sock")
 
     def _opened(self, start: Callable[[int], None]) -> int:
         pipe = os.path.join(self.path, PIPE)

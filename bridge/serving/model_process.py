@@ -217,8 +217,7 @@ class ModelProcess:
         return description
 
     def _start_error(self, error: grpc.RpcError) -> TaskError:
-        # A process that does not listen may block before it watches the pipe, and would stay.
-        where = self._place_of_start() if error.code() == grpc.StatusCode.UNAVAILABLE else ""
+        where = "" if self._folder.has_listened else self._place_of_start()
         self.close()
         reason = self._lost(error, where)
         if self._has_exited:
@@ -226,7 +225,10 @@ class ModelProcess:
         return TaskError(reason)
 
     def _place_of_start(self) -> str:
-        """End the process that this task has started, and return a sentence about the place of its Python."""
+        """End the process that this task has started, and return a sentence about the place of its Python.
+
+        A process that blocks before it watches its pipe would stay.
+        """
         process = self._process
         if process is None or process.poll() == UNUSABLE:
             return ""
