@@ -20,6 +20,7 @@ class Reports:
             self._latest.number += 1
             if at is not None:
                 self._latest.step = at
+                self._latest.first_step = self._latest.first_step or at
             for name, value in values.items():
                 self._latest.metrics[name] = value
 

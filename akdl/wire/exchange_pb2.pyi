@@ -122,7 +122,7 @@ class Progress(_message.Message):
     def __init__(self, rows_read: _Optional[int] = ..., waiting: bool = ..., dataset_file: _Optional[str] = ..., dataset_complete: bool = ..., report: _Optional[_Union[Report, _Mapping]] = ..., exporting: bool = ..., worked_s: _Optional[float] = ..., stack: _Optional[str] = ..., activity: _Optional[_Union[Activity, str]] = ..., place: _Optional[str] = ...) -> None: ...
 
 class Report(_message.Message):
-    __slots__ = ["number", "step", "metrics"]
+    __slots__ = ["number", "step", "metrics", "first_step"]
     class MetricsEntry(_message.Message):
         __slots__ = ["key", "value"]
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -133,10 +133,12 @@ class Report(_message.Message):
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     METRICS_FIELD_NUMBER: _ClassVar[int]
+    FIRST_STEP_FIELD_NUMBER: _ClassVar[int]
     number: int
     step: int
     metrics: _containers.ScalarMap[str, float]
-    def __init__(self, number: _Optional[int] = ..., step: _Optional[int] = ..., metrics: _Optional[_Mapping[str, float]] = ...) -> None: ...
+    first_step: int
+    def __init__(self, number: _Optional[int] = ..., step: _Optional[int] = ..., metrics: _Optional[_Mapping[str, float]] = ..., first_step: _Optional[int] = ...) -> None: ...
 
 class Wishes(_message.Message):
     __slots__ = ["dataset_file", "returned"]

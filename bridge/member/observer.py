@@ -136,6 +136,7 @@ class Observer:
                 rows_read=session.progress.rows_read,
                 rows_out=session.rows_out,
                 step=report.step,
+                first_step=report.first_step,
                 metrics=report.metrics,
                 cpu_s=round(self._used[0], 2),
                 memory_bytes=self._used[1],

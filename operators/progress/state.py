@@ -62,7 +62,7 @@ class OperatorState:
             status = MemberStatus()
             status.CopyFrom(self._members[index])
             status.time_s.clear()
-            status.time_s.update(split.time_s)
+            status.time_s.update({use: round(seconds, 2) for use, seconds in split.time_s.items()})
             found.append(status)
         return found
 
@@ -77,8 +77,10 @@ class OperatorState:
             if known is None or status.attempt >= known.attempt:
                 self._members[status.index] = status
         for index, status in self._members.items():
-            step = max(each.step for each in self._members.values() if each.attempt == status.attempt)
-            self._splits.setdefault(index, TimeSplit(self._began)).look(now, status, step)
+            group = [each for each in self._members.values() if each.attempt == status.attempt]
+            first = min((each.first_step for each in group if each.first_step), default=0)
+            last = max(each.step for each in group)
+            self._splits.setdefault(index, TimeSplit(self._began)).look(now, status, first, last)
         self._phase = self._found_phase()
         rows_in, rows_read, rows_out = self._rows()
         self._seen.append((now, rows_in, rows_read, rows_out, self._step()))

@@ -18,8 +18,9 @@ _MOST_MARKS = 1000
 class TimeSplit:
     """The use of one member's time since `began`; each second has one use.
 
-    Of a failed attempt, the time after the last point that the next attempt does not repeat is lost: the step that it reports
-    first, or the last rows of a stream that are done. So is the time from the end of an attempt until the next one works.
+    Of a failed attempt, the time after the last point that the next attempt does not repeat is lost: the last step below the
+    first one that it reports, or the last rows of a stream that are done. So is the time from the end of an attempt until the
+    next one works.
     """
 
     def __init__(self, began: float) -> None:
@@ -33,12 +34,12 @@ class TimeSplit:
         self._marks: list[tuple[int, dict[str, float]]] = []  # steps after that point, and the time until each
         self._is_going_on = True  # a step of this attempt is known, or it is the first
 
-    def look(self, now: float, status: MemberStatus, step: int) -> None:
-        """Take the status at a time, and the step that its group has reached in this attempt."""
+    def look(self, now: float, status: MemberStatus, first_step: int, step: int) -> None:
+        """Take the status at a time, and the first and last step that its group has reported in this attempt."""
         if status.attempt != self._attempt:
             self._begin(now, status)
         if step and not self._is_going_on:
-            self._go_on(step)
+            self._go_on(first_step)
         own = dict(status.time_s)
         if not self._is_first:
             own[LOST] = own.pop(START, 0.0)
@@ -59,9 +60,9 @@ class TimeSplit:
         kept = {**self._kept, START: self.time_s.get(START, 0.0)}
         self._before = _filled(kept, START if self._is_first else LOST, total_s)
 
-    def _go_on(self, step: int) -> None:
+    def _go_on(self, first_step: int) -> None:
         self._is_going_on = True
-        repeated_from = [time_s for reached, time_s in self._marks if reached <= step]
+        repeated_from = [time_s for reached, time_s in self._marks if reached < first_step]
         if repeated_from:
             self._before = _filled(repeated_from[-1], LOST, _total(self._before))
         self._kept, self._marks = self._before, []

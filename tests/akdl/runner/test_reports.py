@@ -21,7 +21,7 @@ def test_the_last_value_of_each_metric_wins() -> None:
     reports.add(2, {"loss": np.float32(0.25)})
     reports.add(None, {"rows": np.int64(7), "last": np.array(3)})
     latest = reports.latest()
-    assert (latest.number, latest.step) == (3, 2)
+    assert (latest.number, latest.first_step, latest.step) == (3, 1, 2)
     assert dict(latest.metrics) == {"loss": 0.25, "auc": 0.6, "rows": 7.0, "last": 3.0}
     assert first.metrics["loss"] == 0.5
 

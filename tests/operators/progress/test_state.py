@@ -105,7 +105,15 @@ def test_the_last_line_says_where_the_time_went() -> None:
 
 def test_time_is_that_of_all_attempts_and_steps_are_those_of_the_group() -> None:
     def at(index: int, attempt: int, step: int, **time_s: float) -> MemberStatus:
-        return _status(index, attempt=attempt, step=step, time_s=time_s, age_s=sum(time_s.values()), phase=TRAINING)
+        return _status(
+            index,
+            attempt=attempt,
+            step=step,
+            first_step=min(step, 50),
+            time_s=time_s,
+            age_s=sum(time_s.values()),
+            phase=TRAINING,
+        )
 
     state = _after(
         OperatorState(Shown("a.py", 2, True), 0.0),

@@ -18,9 +18,11 @@ def _status(attempt: int, rows_done: int = 0, **time_s: float) -> MemberStatus:
 
 def _split(*looks: tuple[float, MemberStatus, int]) -> dict[str, float]:
     """Return the used seconds after looks at a time, with a step, of a job that began at 100."""
-    split = TimeSplit(100.0)
+    split, first = TimeSplit(100.0), dict[int, int]()
     for now, status, step in looks:
-        split.look(now, status, step)
+        if step:
+            first.setdefault(status.attempt, step)
+        split.look(now, status, first.get(status.attempt, 0), step)
         assert sum(split.time_s.values()) == pytest.approx(now - 100.0), "each second counts once"
     return {use: seconds for use, seconds in split.time_s.items() if seconds}
 
@@ -68,8 +70,8 @@ def test_rows_of_a_stream_that_are_done_are_not_lost() -> None:
 def test_marks_stay_few() -> None:
     split = TimeSplit(0.0)
     for second in range(1, 5000):
-        split.look(float(second), _status(0, work=float(second)), second)
-    split.look(5000.0, _status(1, work=1.0), 4000)
+        split.look(float(second), _status(0, work=float(second)), 1, second)
+    split.look(5000.0, _status(1, work=1.0), 4001, 4002)
     assert split.time_s[WORK] == pytest.approx(4001.0, rel=0.01) and sum(split.time_s.values()) == pytest.approx(5000.0)
 
 
