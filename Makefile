@@ -5,7 +5,7 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: setup demo bench test test-unit test-process test-tf test-flink test-slow test-network test-kafka test-flinks test-installs test-versions test-jars coverage fuzz soak soak-kafka check fmt proto stubs docs docs-links pictures screenshots release dist clean
+.PHONY: setup demo bench test test-unit test-process test-tf test-flink test-slow test-network test-kafka test-goodput test-flinks test-installs test-versions test-jars coverage fuzz soak soak-kafka check fmt proto stubs docs docs-links pictures screenshots release dist clean
 
 setup: $(INSTALLED)
 
@@ -70,6 +70,10 @@ test-kafka: setup
 # 5,000 messages a second from topic to topic for an hour, with a new model each minute and a kill every AKDL_TEST_KILL_MINUTES, 5.
 soak-kafka: setup
 	AKDL_TEST_SOAK_S=$${AKDL_TEST_SOAK_S:-3600} $(PYTEST) -s --timeout 0 tests/e2e/test_kafka_kills.py
+
+# A training of four workers, of which one is killed every AKDL_TEST_FAILURE_S, 60; prints the share of useful work.
+test-goodput: setup
+	AKDL_TEST_GOODPUT_MINUTES=$${AKDL_TEST_GOODPUT_MINUTES:-20} $(PYTEST) -s --timeout 0 tests/e2e/test_goodput.py
 
 # Damaged messages, archives and texts, 100,000 of each kind, and random tables in files; `make test` tries some hundreds.
 FUZZ_CASES ?= 100000
