@@ -81,11 +81,11 @@ class StreamRows(ArrivingRows):
 
     def columns(self, finishes: bool = True) -> Iterator[Rows]:
         # With `finishes`, a chunk counts as finished when the next one is requested; else the caller calls `finish`.
-        for chunks in self._scan():
-            for chunk in chunks:
-                yield Rows.FromString(chunk.columns)
-                if finishes:
-                    self.finish(chunk.rows)
+        # Chunks that still wait are not taken: a failure repeats them, and the number of rows shows which process lags behind.
+        for (chunk,) in self._scan(1):
+            yield Rows.FromString(chunk.columns)
+            if finishes:
+                self.finish(chunk.rows)
 
     def finish(self, rows: int) -> None:
         """Record that the script received so many more rows and has requested the next ones."""
@@ -93,14 +93,14 @@ class StreamRows(ArrivingRows):
         if self.on_finished is not None:
             self.on_finished(self._finished)
 
-    def _scan(self) -> Iterator[List[Held]]:
+    def _scan(self, most: Optional[int] = None) -> Iterator[List[Held]]:
         with self._changed:
             is_first, self._scanned = not self._scanned, True
         if not is_first:
             yield from self._read_again()
             return
         while True:
-            chunks = self._take()
+            chunks = self._take(most)
             if not chunks:
                 return
             yield chunks
@@ -114,12 +114,13 @@ class StreamRows(ArrivingRows):
             )
         return iter(())
 
-    def _take(self) -> List[Held]:
-        """Wait for chunks and take all that have arrived; an empty list at the end."""
+    def _take(self, most: Optional[int]) -> List[Held]:
+        """Wait for chunks and take all that have arrived, or at most so many; an empty list at the end."""
         with self._changed:
             self.passed = self.taken
             self._wait_for(lambda: self._held)
-            chunks, self._held, self._held_bytes = self._held, [], 0
+            chunks, self._held = self._held[:most], self._held[most:] if most else []
+            self._held_bytes -= sum(len(chunk.columns) for chunk in chunks)
             if not chunks:
                 self._check_unbroken()
             self.taken += sum(chunk.rows for chunk in chunks)

@@ -37,20 +37,21 @@ class Fault:
 
 def fault_of(member: Situation, group: KnownStates, settings: GroupSettings) -> Fault | None:
     if not member.has_addresses or not group.is_formed:
-        return _not_formed(member, group, settings) if member.age_s > settings.start_timeout_s else None
-    if member.unanswered_s > LOST_S:
+        own_s = ECHO_S if member.is_connected else 0.0  # a member that has not connected says so first
+        return _not_formed(member, group, settings) if member.age_s > settings.start_timeout_s + own_s else None
+    if member.is_running and member.unanswered_s > LOST_S:
         return Fault(
             f"the chief has not answered for {LOST_S:g} s at {member.hub} ({member.last_error}). Has its host failed, or the "
             "network between the hosts?"
         )
-    if not member.is_running:
-        return None
     silent = group.silent(LOST_S, member.index)
     if silent:
         return Fault(
             f"{', '.join(silent)} has not reported for {LOST_S:g} s. Has its host failed, was Flink's Python worker stopped "
             "there, or has the network between the hosts failed?"
         )
+    if not member.is_running:
+        return None
     if member.has_outcome and group.is_deserted_by(member.index):
         ended = member.failure or "the script returned"
         return Fault(

@@ -26,6 +26,7 @@ from bridge.flink.event_time import time_of
 from bridge.flink.metrics import ReportGauges
 from bridge.group.addresses import Address, hold, release
 from bridge.group.roles import label
+from bridge.group.state_store import StateStore
 from bridge.host.allocator import give_large_blocks_back
 from bridge.member.member import Member
 from bridge.member.session import WrittenRows
@@ -80,6 +81,7 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         source = f"{self._settings.operator}: {self._settings.main_script}"
         self._decoder = ColumnDecoder(self._settings.output_schema, source)
         self._attempt = runtime_context.get_attempt_number()
+        self._states = StateStore()
         self._start_member()
         close_with_worker(self.close)
         self._gauges = ReportGauges(runtime_context.get_metrics_group(), lambda: self._member.report)
@@ -151,7 +153,7 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         return self._slice(self._last_output, ctx)
 
     def _start_member(self) -> None:
-        self._member = Member(self._settings, self._group, self._index, self._attempt, self._ask_flink)
+        self._member = Member(self._settings, self._group, self._index, self._attempt, self._ask_flink, self._states)
         self._member.addressed = self._addresses.keys()
 
     def _complete_cluster(self) -> None:
@@ -166,7 +168,10 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
                 f"{self._settings.operator}: the input ended without the address of {', '.join(missing)}. If the job "
                 "continues from a checkpoint at which some of its tasks had ended, start it from an earlier checkpoint"
             )
-        return itertools.chain(self._read_share(), self._member.finish())
+        return itertools.chain(self._read_share(), self._finish())
+
+    def _finish(self) -> Iterator[WrittenRows]:
+        return self._member.finish()
 
     def _read_share(self) -> Iterator[WrittenRows]:
         """Read this member's share of the files; all parts and all addresses are known."""

@@ -74,13 +74,14 @@ class StreamExchange(Exchange):
         yield from super()._feed_chunk(extra_input, rows, arrow)
         yield from self._settle()
 
-    def _end_input(self) -> Iterator[WrittenRows]:
-        yield from super()._end_input()
+    def _finish(self) -> Iterator[WrittenRows]:
+        yield from self._member.end_input()
         self._drop_done()
-        while self._has_to_restart():
+        while self._has_to_restart():  # before the group learns of an end of this member
             yield from self._restart()
-            yield from self._member.finish()
+            yield from self._member.end_input()
             self._drop_done()
+        yield from self._member.finish()
 
     def _restore(self) -> Iterator[Row]:
         if self._is_restored or self._pending is None:

@@ -33,12 +33,13 @@ class GroupServer:
         size: int,
         certificate: Certificate | None = None,
         chunk_log: ChunkLog | None = None,
+        states: StateStore | None = None,
     ) -> None:
         self._attempt = attempt
         self._size = size
         self._chunk_log = chunk_log
         self._lock = threading.Lock()
-        self._states = StateStore()
+        self._states = states or StateStore()
         calls = thread_pool_executor.shared_unbounded_instance()  # type: ignore[no-untyped-call]  # see bridge.member.bridge_server
         # The port is shared, because its reservation is still open.
         self._server = guarded_server(calls, token, "the call does not carry the token of this group", shares_port=True)

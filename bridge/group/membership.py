@@ -15,13 +15,13 @@ from akdl.wire.token import TOKEN
 from bridge.group.addresses import Address
 from bridge.group.chunk_log import ChunkLog
 from bridge.group.group_server import GroupServer
-from bridge.group.state_store import REPORT_S, ask_all_s, essence, report_s, stands_still
+from bridge.group.state_store import LOST_S, REPORT_S, StateStore, ask_all_s, essence, report_s, stands_still
 from bridge.group.states import KnownStates
 from bridge.settings import TLS_NAME, Certificate, GroupSettings
 
 _ANSWER_S = 5.0
 _LAST_ANSWER_S = 1.0
-_SAMPLE_S = 60.0
+_SAMPLE_S = 12.0  # for a large row; a member that sends no other report for LOST_S would count as lost
 
 
 class Membership:
@@ -34,6 +34,7 @@ class Membership:
         attempt: int,
         changed: threading.Condition,
         own_state: Callable[[], MemberState],
+        states: StateStore | None = None,
     ) -> None:
         self._settings = settings
         self._index = index
@@ -41,6 +42,7 @@ class Membership:
         self._metadata = ((TOKEN, settings.token),)
         self._changed = changed
         self._own_state = own_state
+        self._states = states
         self._known = KnownStates(settings)
         self._has_progress_of_all = False
         self.hub = ""  # address of member 0's server, once it is known
@@ -65,8 +67,9 @@ class Membership:
         if len(addresses) == 1:
             return
         if self._index == 0:
-            own, token, certificate = addresses[0], self._settings.token, self._settings.certificate
-            self._server = GroupServer(own.host, own.group_port, token, self._attempt, len(addresses), certificate, chunk_log)
+            (host, _, port, _), token, certificate = addresses[0], self._settings.token, self._settings.certificate
+            size, states = len(addresses), self._states
+            self._server = GroupServer(host, port, token, self._attempt, size, certificate, chunk_log, states)
         self.report_to(addresses[0].group)
 
     def report_to(self, hub: str) -> None:
@@ -96,8 +99,13 @@ class Membership:
 
     @property
     def is_over(self) -> bool:
-        """Member 0 may leave when all members have ended, another member when member 0 knows its end. With the lock held."""
-        return self.is_end_known if self._index else self.group().have_ended(range(self._settings.size))
+        """Member 0 may leave when all members have ended, another member when member 0 knows its end. With the lock held.
+
+        A member 0 that does not answer any more has left, and its last answer was lost. If not, it misses this member.
+        """
+        if self._index == 0:
+            return self.group().have_ended(range(self._settings.size))
+        return self.is_end_known or (self._version > 0 and self.unanswered_s > LOST_S)
 
     @property
     def unanswered_s(self) -> float:

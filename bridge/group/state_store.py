@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from akdl.wire import RUNNING, GroupState, MemberReport, MemberState
+from akdl.wire import ENDED, RUNNING, GroupState, MemberReport, MemberState
 from bridge.settings import GroupSettings
 
 REPORT_S = 0.25  # between reports of a small group
@@ -50,6 +50,8 @@ class StateStore:
     def answer(self, report: MemberReport, now: float) -> GroupState:
         state = report.state
         known = self._states.get(state.index)
+        if known is not None and known.phase == ENDED:  # an older report may be late, and no other would correct it
+            state = known
         self._states[state.index], self._reported[state.index] = state, now
         if known is None or essence(known) != essence(state) or state.index in self._silent:
             self._silent.discard(state.index)

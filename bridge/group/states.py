@@ -24,6 +24,7 @@ class KnownStates:
     def __init__(self, settings: GroupSettings) -> None:
         self._settings = settings
         self._states: dict[int, MemberState] = {}
+        self._has_formed = False
         self.hosts: list[str] = []  # by index, once the addresses are known
 
     def update(self, states: Iterable[MemberState]) -> None:
@@ -54,7 +55,9 @@ class KnownStates:
 
     @property
     def is_formed(self) -> bool:
-        return all(self._phase(index) != STARTING for index in range(self._settings.size))
+        """All processes have connected; a script that starts again later does not change that."""
+        self._has_formed = self._has_formed or not self.unformed
+        return self._has_formed
 
     @property
     def unformed(self) -> list[str]:

@@ -19,6 +19,7 @@ from bridge.group.addresses import Address
 from bridge.group.equal_steps import Tail
 from bridge.group.membership import Membership
 from bridge.group.roles import tf_config
+from bridge.group.state_store import StateStore
 from bridge.member import registry
 from bridge.member.extra_input_delivery import ExtraInputs
 from bridge.member.observer import Observer, ProgressWatch
@@ -34,9 +35,20 @@ _REASON_CHARACTERS = 1000  # of a failure, in the reports to other members
 
 
 class Member:
-    """Process `index` of a group, started at once; `alive` raises, or does not return, when the Flink task has ended."""
+    """Process `index` of a group, started at once; `alive` raises, or does not return, when the Flink task has ended.
 
-    def __init__(self, settings: GroupSettings, group: str, index: int, attempt: int, alive: Callable[[], None]) -> None:
+    The members that follow each other in an attempt share `states`: other members that have left do not report again.
+    """
+
+    def __init__(
+        self,
+        settings: GroupSettings,
+        group: str,
+        index: int,
+        attempt: int,
+        alive: Callable[[], None],
+        states: StateStore | None = None,
+    ) -> None:
         self._settings = settings
         self._index = index
         self._alive = alive
@@ -44,7 +56,7 @@ class Member:
         self._process = ScriptProcess(settings, group, index, attempt, self._changed)
         self._session = Session(attempt, settings.queue_bytes, self._process.name)
         self._extra = ExtraInputs(settings, group, index, self._session, self._changed, self._process)
-        self._membership = Membership(settings, index, attempt, self._changed, self._state)
+        self._membership = Membership(settings, index, attempt, self._changed, self._state, states)
         self._started = time.monotonic()
         self._progress = ProgressWatch(self._started)
         process = self._process
@@ -101,14 +113,18 @@ class Member:
         self._check()
         yield from taken
 
-    def finish(self) -> Iterator[WrittenRows]:
-        """End the script's input, yield what it still writes, and return when the script and its group have ended."""
+    def end_input(self) -> Iterator[WrittenRows]:
+        """End the script's input, yield what it still writes, and return when it or the script that it serves has returned."""
         with self._changed:
             self._session.has_all_rows = True
         self._extra.end()
         yield from self._even_out()
         yield from self._deliver_extra_inputs()
         yield from self._await_outcome()
+
+    def finish(self) -> Iterator[WrittenRows]:
+        """Do as `end_input`, and return when the process and its group have ended."""
+        yield from self.end_input()
         self._end_process()
         self._membership.is_waiting = True
         yield from self._until(lambda: self._membership.is_over)

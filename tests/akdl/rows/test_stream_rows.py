@@ -54,6 +54,16 @@ def test_columns_come_as_they_arrive(feed: Feed, rows: StreamRows, tmp_path: pat
     assert os.listdir(tmp_path) == []
 
 
+def test_chunks_that_wait_for_the_script_are_not_taken(feed: Feed, rows: StreamRows) -> None:
+    for ids in ([1, 2], [3], [4, 5]):
+        feed.chunk(*ids)
+    feed.end()
+    wait_until(lambda: rows.count == 5, "all have arrived")
+    columns = rows.columns()
+    assert [(ids_of(each), rows.taken, rows.passed) for each in columns] == [([1, 2], 2, 0), ([3], 3, 2), ([4, 5], 5, 3)]
+    assert rows.passed == 5
+
+
 def test_rows_are_finished_when_the_script_comes_back_for_more(feed: Feed, rows: StreamRows) -> None:
     told: list[int] = []
     rows.on_finished = told.append

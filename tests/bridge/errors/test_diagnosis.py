@@ -20,7 +20,7 @@ SETTINGS = GroupSettings(
     user_files=(), start_timeout_s=60.0, stall_timeout_s=100.0,
 )  # fmt: skip
 WELL = Situation(
-    index=0, age_s=61.0, is_connected=True, has_addresses=True, is_running=True, has_outcome=False, hub="host-0:4711"
+    index=0, age_s=66.0, is_connected=True, has_addresses=True, is_running=True, has_outcome=False, hub="host-0:4711"
 )
 
 
@@ -60,6 +60,13 @@ def test_a_group_that_is_not_complete_is_a_fault_after_the_timeout_only(
     assert found(states, **changes, age_s=59.0) is None
 
 
+def test_a_member_that_has_not_connected_says_so_before_others_wonder() -> None:
+    late = [state(0), state(1, STARTING), state(2)]
+    assert found(late, index=1, is_connected=False, age_s=61.0) is not None
+    assert found(late, age_s=61.0) is None
+    assert found(late, age_s=66.0) is not None
+
+
 @pytest.mark.fault("network", "A chief that does not answer is named after 30 s")
 def test_a_chief_that_does_not_answer() -> None:
     fault = found(ALL, unanswered_s=LOST_S + 1, last_error="UNAVAILABLE: gone")
@@ -75,6 +82,7 @@ def test_a_member_that_has_fallen_silent_is_named() -> None:
     assert found([state(0), state(1, silent_s=LOST_S - 1), state(2)]) is None
     assert found([state(0), state(1, ENDED, silent_s=LOST_S + 1), state(2)]) is None, "it has left, as it should"
     assert found(states, index=1) is None, "it speaks again"
+    assert found([state(0, ENDED), *states[1:]], is_running=False) is not None, "a chief that has ended waits for it"
 
 
 def test_a_server_that_has_left_workers_who_stand_still() -> None:

@@ -71,6 +71,18 @@ def test_a_member_knows_when_the_chief_knows_of_its_end(peers: list[Peer]) -> No
     wait_until(lambda: peers[0].sees(lambda self: self.membership.group().have_ended([1])), "the chief's own link hears of it")
 
 
+@pytest.mark.fault("network", "A worker whose last answer is lost ends, though the chief has left")
+def test_a_member_leaves_when_the_chief_has_left(peers: list[Peer], monkeypatch: pytest.MonkeyPatch) -> None:
+    chief, peer = (each.membership for each in peers)
+    wait_until(lambda: peer._version > 0, "the chief answers")
+    chief.leave()
+    peers[1].enter(ENDED)
+    wait_until(lambda: "UNAVAILABLE" in peer.last_error, "the chief does not answer")
+    assert not peer.is_over
+    monkeypatch.setattr("bridge.group.membership.LOST_S", 0.0)
+    assert peer.is_over and not peer.is_end_known
+
+
 def test_a_member_alone_has_no_line() -> None:
     alone = Peer(0, GroupSettings("TestOp", "batch", 1, 0, SETTINGS.input_schema, SETTINGS.output_schema, "main.py", ()))
     alone.membership.join([Address("127.0.0.1", 1, 2)])

@@ -60,6 +60,13 @@ def test_a_silent_member_is_told_and_so_is_its_return() -> None:
     assert [(state.index, state.silent_s) for state in ask(store, 0, lost.version, now=LOST_S + 11).members] == [(1, 0.0)]
 
 
+def test_an_older_report_that_arrives_late_does_not_revive_a_member() -> None:
+    store = StateStore()
+    ask(store, 1, phase=ENDED)
+    ask(store, 1, rows=3)
+    assert [state.phase for state in ask(store, 0).members if state.index == 1] == [ENDED]
+
+
 def test_all_reports_of_a_large_group_cost_no_more_than_those_of_a_small_one() -> None:
     assert report_s(2, False) == report_s(25, False) == REPORT_S
     assert report_s(128, False) == 1.28 and report_s(128, True) == pytest.approx(0.32)

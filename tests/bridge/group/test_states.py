@@ -35,6 +35,13 @@ def test_a_group_is_formed_when_all_have_connected() -> None:
     assert group(state(0), state(1, STARTING)).unformed == ["worker 0", "ps 0"]
 
 
+def test_a_script_that_starts_again_does_not_dissolve_its_group() -> None:
+    made = group(state(0), state(1), state(2))
+    assert made.is_formed
+    made.update([state(1, STARTING)])
+    assert made.is_formed and made.unformed == ["worker 0"]
+
+
 def test_workers_that_have_returned() -> None:
     made = group(state(0, FAILED), state(1, ENDED), state(2, ENDED), state(3, ENDED), workers=3)
     assert made.returned(0) == ["worker 0", "worker 1"], "a server that ends is not missed"
