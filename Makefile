@@ -5,7 +5,7 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: setup demo bench test test-unit test-process test-tf test-flink test-slow test-network test-kafka test-goodput test-flinks test-installs test-versions test-jars coverage fuzz soak soak-kafka check fmt proto stubs docs docs-links pictures screenshots release dist clean
+.PHONY: setup demo bench test test-unit test-process test-tf test-flink test-slow test-network test-kafka test-goodput test-flinks test-installs test-versions test-jars coverage fuzz simulate soak soak-kafka check fmt proto stubs docs docs-links pictures screenshots release dist clean
 
 setup: $(INSTALLED)
 
@@ -82,6 +82,11 @@ fuzz: setup
 	AKDL_FUZZ_CASES=$(FUZZ_CASES) $(PYTEST) tests/fuzz --timeout 0 --numprocesses $(TESTS_AT_ONCE)
 	AKDL_TEST_TABLES=$(FUZZ_TABLES) $(PYTEST) tests/bridge/files/test_random_tables.py tests/operators/test_file_sources.py \
 	  --timeout 0 --numprocesses $(TESTS_AT_ONCE)
+
+# Schedules of groups, streams and their failures by seeds, half of the number of each kind; a million take a night.
+SCHEDULES ?= 1000000
+simulate: setup
+	AKDL_SIMULATE=$$(($(SCHEDULES) / 2)) $(PYTEST) tests/simulation -k promises --timeout 0 --numprocesses 2 --dist load
 
 # Each extra in a fresh environment, on each Python here that it allows; about ten minutes, and needs a package index.
 test-installs: setup

@@ -119,6 +119,7 @@ DEVELOPMENT = [
     "ipykernel",  # the kernel of the notebook among the examples
     "proselint>=0.16; python_version >= '3.10'",
     "furo",  # theme of docs
+    "greenlet>=3",  # tasks of simulated schedules
     "jsonschema",
     "kubernetes-validate>=1.29",  # schemas of the files in docs/kubernetes
     "matplotlib",  # charts of benchmarks

@@ -1,0 +1,212 @@
+"""Defects planted in the product, to prove that schedules meet them and that the checker objects.
+
+The last ones are what the product did before schedules found it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from akdl.rows.stream_rows import StreamRows
+from akdl.wire import ENDED, MemberReport, Rows
+from bridge.errors import diagnosis
+from bridge.flink.event_time import Watermarks
+from bridge.flink.exchange import Exchange
+from bridge.flink.pending import Pending
+from bridge.flink.stream_exchange import StreamExchange
+from bridge.group import membership
+from bridge.group.membership import Membership
+from bridge.group.state_store import LOST_S, StateStore, essence
+from bridge.group.states import KnownStates
+from bridge.member.member import Member
+from bridge.member.session import Session, Stage
+
+Patch = pytest.MonkeyPatch
+
+
+def uncommitted_rows_are_not_kept(patch: Patch) -> None:
+    patch.setattr(Member, "rows_done", property(lambda self: self._session.progress.rows_read))
+
+
+def rows_are_done_before_they_are_written(patch: Patch) -> None:
+    take_rows = Session.take_rows
+    late: dict[Session, list[Any]] = {}
+
+    def take(self: Session) -> list[Any]:
+        before, taken = late.pop(self, []), take_rows(self)
+        if self.outcome is not None:
+            return before + taken
+        late[self] = taken
+        return before
+
+    patch.setattr(Session, "take_rows", take)
+
+
+def the_last_chunk_is_dropped_at_a_restart(patch: Patch) -> None:
+    restore = Pending.restore
+    patch.setattr(Pending, "restore", lambda self: restore(self)[:-1])
+
+
+def rows_of_another_key_are_dropped(patch: Patch) -> None:
+    def take(self: Pending) -> list[Any]:
+        self._chunks.clear()
+        return []
+
+    patch.setattr(Pending, "take", take)
+
+
+def rows_of_another_key_stay_there_too(patch: Patch) -> None:
+    patch.setattr(Pending, "take", lambda self: [] if self._chunks.is_empty() else self.restore())
+
+
+def a_chunk_is_offered_twice(patch: Patch) -> None:
+    offer = Session.offer
+
+    def twice(self: Session, rows: int, columns: bytes, extra_input: int = 0) -> None:
+        offer(self, rows, columns, extra_input)
+        if self.rows_in % 3 == 0:
+            offer(self, rows, columns, extra_input)
+
+    patch.setattr(Session, "offer", twice)
+
+
+def commits_are_forgotten(patch: Patch) -> None:
+    def drop(self: Pending, rows: int) -> None:
+        """The state stays as it is until a whole chunk is done."""
+        self.done = max(self.done, self._base + rows)
+
+    patch.setattr(Pending, "drop", drop)
+
+
+def the_wrong_member_is_named(patch: Patch) -> None:
+    lagging = KnownStates.lagging
+
+    def other(self: KnownStates, idle_s: float) -> int | None:
+        found = lagging(self, idle_s)
+        return None if found is None else (found + 1) % self._settings.num_workers
+
+    patch.setattr(KnownStates, "lagging", other)
+
+
+def the_end_of_members_is_never_known(patch: Patch) -> None:
+    patch.setattr(Membership, "is_over", property(lambda self: False))
+
+
+def watermarks_overtake_rows(patch: Patch) -> None:
+    add = Watermarks.add
+    patch.setattr(Watermarks, "add", lambda self, subtask, of, time, position: add(self, subtask, of, time, 0))
+
+
+# Found by schedules.
+
+
+def a_script_that_starts_again_does_not_know_who_has_left(patch: Patch) -> None:
+    start = Exchange._start_member
+
+    def forgetful(self: Exchange) -> None:
+        self._states = StateStore()
+        start(self)
+
+    patch.setattr(Exchange, "_start_member", forgetful)
+
+
+def a_script_starts_again_after_its_group_has_ended(patch: Patch) -> None:
+    a_chief_that_has_left_is_waited_for(patch)
+
+    def finish(self: StreamExchange) -> Any:
+        yield from self._member.finish()
+        self._drop_done()
+        while self._has_to_restart():
+            yield from self._restart()
+            yield from self._member.finish()
+            self._drop_done()
+
+    patch.setattr(StreamExchange, "_finish", finish)
+
+
+def a_script_that_starts_again_dissolves_its_group(patch: Patch) -> None:
+    patch.setattr(KnownStates, "is_formed", property(lambda self: not self.unformed))
+
+
+def a_chief_that_has_left_is_waited_for(patch: Patch) -> None:
+    over = Membership.is_over.fget  # type: ignore[attr-defined]
+    patch.setattr(Membership, "is_over", property(lambda self: self.is_end_known if self._index else over(self)))
+    check = Member._check
+
+    def of_group_too(self: Member) -> None:
+        check(self)
+        is_lost = self._index and self._session.stage == Stage.ENDED and self._membership.unanswered_s > LOST_S
+        if is_lost and not self._stopped:
+            raise self._process.error("the chief has not answered for 30 s")
+
+    patch.setattr(Member, "_check", of_group_too)
+
+
+def a_chief_that_has_ended_misses_nobody(patch: Patch) -> None:
+    silent = KnownStates.silent
+
+    def unless_ended(self: KnownStates, silent_s: float, index: int) -> list[str]:
+        return [] if self._phase(index) == ENDED else silent(self, silent_s, index)
+
+    patch.setattr(KnownStates, "silent", unless_ended)
+
+
+def a_late_report_revives_a_member(patch: Patch) -> None:
+    answer = StateStore.answer
+
+    def overwriting(self: StateStore, report: MemberReport, now: float) -> Any:
+        known = self._states.get(report.state.index)
+        if known is not None and known.phase == ENDED and essence(known) != essence(report.state):
+            del self._states[report.state.index]
+        return answer(self, report, now)
+
+    patch.setattr(StateStore, "answer", overwriting)
+
+
+def rows_that_wait_count_as_taken(patch: Patch) -> None:
+    def columns(self: StreamRows, finishes: bool = True) -> Any:
+        for chunks in self._scan():
+            for chunk in chunks:
+                yield Rows.FromString(chunk.columns)
+                if finishes:
+                    self.finish(chunk.rows)
+
+    patch.setattr(StreamRows, "columns", columns)
+
+
+def all_complain_of_a_late_member_at_once(patch: Patch) -> None:
+    patch.setattr(diagnosis, "ECHO_S", 0.0)
+
+
+def a_lost_sample_silences_a_member(patch: Patch) -> None:
+    patch.setattr(membership, "_SAMPLE_S", 60.0)
+
+
+Plant = Callable[[Patch], None]
+# With the kind and the seed of a schedule that meets it, and words of the objection.
+PLANTED: list[tuple[Plant, str, int, str]] = [
+    (uncommitted_rows_are_not_kept, "stream", 6, "lost: "),
+    (rows_are_done_before_they_are_written, "stream", 55, "lost: "),
+    (the_last_chunk_is_dropped_at_a_restart, "stream", 13, "lost: "),
+    (rows_of_another_key_are_dropped, "stream", 84, "lost: "),
+    (rows_of_another_key_stay_there_too, "stream", 234, "written again|doubled|written more often|would repeat"),
+    (a_chunk_is_offered_twice, "group", 1, "doubled"),
+    (commits_are_forgotten, "stream", 22, "would repeat"),
+    (the_wrong_member_is_named, "group", 23, "expected a verdict with one of .* lags behind"),
+    (the_end_of_members_is_never_known, "group", 1, "waits for ever"),
+    (watermarks_overtake_rows, "stream", 0, "is late"),
+]
+FOUND: list[tuple[Plant, str, int, str]] = [
+    (a_script_that_starts_again_does_not_know_who_has_left, "stream", 106, "did not report or connect"),
+    (a_script_starts_again_after_its_group_has_ended, "stream", 21, "the chief has not answered"),
+    (a_script_that_starts_again_dissolves_its_group, "stream", 423, "was not complete within the 6 s"),
+    (a_chief_that_has_left_is_waited_for, "group", 11, "the chief has not answered"),
+    (a_chief_that_has_ended_misses_nobody, "group", 73, "nobody has named"),
+    (a_late_report_revives_a_member, "group", 414, "has not reported for 30 s"),
+    (rows_that_wait_count_as_taken, "group", 23, "lags behind"),
+    (all_complain_of_a_late_member_at_once, "group", 82, "was not complete within"),
+    (a_lost_sample_silences_a_member, "group", 341, "has not reported for 30 s|has not answered for 30 s"),
+]

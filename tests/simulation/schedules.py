@@ -1,0 +1,301 @@
+"""What a seed decides: a job, its scripts, and what happens to it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Optional
+
+from bridge.schema import Schema
+from bridge.settings import DROP, OFF, PAD, RESTART, UNCOMMITTED, UNTAKEN, GroupSettings
+from tests.simulation import scripts
+from tests.simulation.flink import PARTITIONS, Job, Shape
+from tests.simulation.history import BrokenPromise, History, check_rows
+from tests.simulation.installed import installed
+from tests.simulation.network import Network
+from tests.simulation.scripts import named
+from tests.simulation.world import here, world_of
+
+STALL_S, START_S = 10.0, 8.0
+SCHEMA = Schema.parse("id BIGINT NOT NULL")
+NONE, KILLED, RAISES, HANGS, RETURNS, CUT, LATE = "none", "killed", "raises", "hangs", "returns", "cut", "late"
+
+
+@dataclass
+class Fault:
+    """What goes wrong in a group that runs once, and who is to blame."""
+
+    kind: str
+    index: int
+    step: int = 0
+    hangs_as: str = "sleeps"
+    others_work_s: float = 0.0  # so that the culprit has stood still for longer
+    has_struck: bool = False
+
+    def strikes(self, job: Any, child: Any, made: int) -> None:
+        """Let the script of the culprit do what it does in this step."""
+        if child.index != self.index or made != self.step or job.attempt.number or self.has_struck:
+            return
+        name = named(job, self.index)
+        if self.kind == KILLED:
+            self.has_struck = True
+            job.blame(rf"{name} \(script\.py\): the process killed by signal 9")
+            child.kill()
+        elif self.kind == RAISES:
+            self.has_struck = True
+            job.blame(rf"{name} \(script\.py\): the script failed: ValueError: planted")
+            raise ValueError("planted")
+        elif self.kind == HANGS:
+            self.has_struck = True
+            job.blame(rf"{name} \(script\.py\): no process .* this script lags behind", rf"and {name} lags behind")
+            child.do(self.hangs_as)
+            here().park()
+        elif self.kind == CUT:
+            self.has_struck = True
+            job.blame(*_missed(job, self.index))
+            job.network.cut.add(f"host-{self.index}")
+            job.world.after(50.0, lambda: job.lost(self.index))
+            here().park()
+
+    def returns(self, job: Any, child: Any, made: int) -> bool:
+        if self.kind != RETURNS or child.index != self.index or made != self.step or job.attempt.number:
+            return False
+        self.has_struck = True
+        job.blame(rf"the script had returned in .*{named(job, self.index)}")
+        return True
+
+
+@dataclass
+class Plan:
+    """One schedule."""
+
+    seed: int
+    shapes: list[Shape]
+    rows: int  # of each partition that has any
+    script: Callable[[Any, int], Any]
+    commits: bool = False
+    partitions: int = PARTITIONS  # that have rows
+    start_s: float = 1.0  # until the last address and the first rows are sent
+    boot_s: float = 0.5  # until a process has started
+    pace_s: float = 0.2
+    checkpoint_s: float = 0.0
+    restarts: int = 0
+    accidents: list[tuple[float, str, int]] = field(default_factory=list)
+    fault: Fault = field(default_factory=lambda: Fault(NONE, 0))
+    in_step: bool = False
+    loss: float = 0.0
+    repeats: float = 0.0
+    slowest_s: float = 0.02
+    limit_s: float = 300.0
+
+
+def settings_of(**changes: Any) -> GroupSettings:
+    common: dict[str, Any] = {
+        "operator": "TestOp", "kind": "stream", "num_workers": 1, "num_ps": 0, "input_schema": SCHEMA, "output_schema": SCHEMA,
+        "main_script": "script.py", "user_files": (), "token": "secret", "chunk_wait_s": 0.25, "start_timeout_s": 60.0,
+        "stall_timeout_s": 120.0,
+    }  # fmt: skip
+    return GroupSettings(**{**common, **changes})
+
+
+def stream_plan(seed: int) -> Plan:
+    """A stream with checkpoints, restarts, and continuations with other numbers of tasks."""
+    draw = random.Random(f"stream {seed}")
+    commits = draw.random() < 0.7
+    style = draw.choice([scripts.EACH, scripts.PARTS, scripts.PLAIN])
+    lag = 0 if not commits or style == scripts.PLAIN else draw.choice([0, 0, 1, 3])
+    returns_after = draw.choice([0, 0, 0, 2, 4]) if commits and style != scripts.PLAIN else 0
+    carries_time = draw.random() < 0.3 and not returns_after
+    output = Schema.parse("id BIGINT NOT NULL")
+    common: dict[str, Any] = {
+        "replay": UNCOMMITTED if commits else UNTAKEN,
+        "queue_bytes": draw.choice([64, 400, 16 << 20]),
+        # The script has to commit before it asks for more rows, or it gets none.
+        "max_uncommitted": draw.choice([1, 1500, 256 << 20]) if lag == 0 and style != scripts.PLAIN else 256 << 20,
+        "output_schema": output,
+    }
+    if returns_after:
+        common["on_return"] = RESTART
+    if carries_time:
+        common["watermark"] = ("id", "SOURCE_WATERMARK()")
+    rows, start_s, pace_s = draw.choice([3, 6, 10]), draw.choice([0.1, 2.0]), draw.choice([0.05, 0.5, 2.0])
+    lasts_s = start_s + 2.0 + rows * pace_s  # about; each accident adds some seconds
+    accidents: list[tuple[float, str, int]] = []
+    kinds = ["kill script", "kill script", "kill worker", "stop", "stop", "stop", "cut"]
+    for _ in range(draw.choice([0, 1, 2, 2, 3, 4])):
+        lasts_s += 2.0
+        accidents.append((draw.uniform(0.3, lasts_s), draw.choice(kinds), draw.randrange(4)))
+    stops = sum(kind == "stop" for _, kind, _ in accidents)
+    shapes = []
+    for _ in range(1 + stops):
+        if shapes and draw.random() < 0.3:
+            shapes.append(shapes[-1])
+            continue
+        settings = settings_of(num_workers=draw.choice([1, 1, 2, 3]), num_ps=0, **common)
+        shapes.append(Shape(settings, draw.choice([1, 2, 3]), draw.random() < 0.5))
+    work_s = draw.choice([0.02, 0.3, 2.0])
+    loss = draw.choice([0.0, 0.05, 0.3])
+    is_calm = not loss and not any(what == "cut" for _, what, _ in accidents)
+    if is_calm and (draw.random() < 0.5 or returns_after):
+        # The limit of a start, which is no limit for scripts that start again later.
+        shapes = [
+            dataclasses.replace(each, settings=dataclasses.replace(each.settings, start_timeout_s=6.0)) for each in shapes
+        ]
+    return Plan(
+        seed, shapes, rows,
+        lambda job, index: scripts.Stream(job, index, style, lag, work_s, returns_after),
+        commits=commits, start_s=start_s, pace_s=pace_s,
+        checkpoint_s=draw.choice([0.3, 1.0, 4.0]), restarts=100, accidents=accidents, loss=loss,
+        repeats=draw.choice([0.0, 0.2]), slowest_s=draw.choice([0.02, 1.0]),
+        boot_s=draw.choice([0.5, 3.0]),
+    )  # fmt: skip
+
+
+def group_plan(seed: int) -> Plan:
+    """A bounded table through a group, once or with a restart from its first row."""
+    draw = random.Random(f"group {seed}")
+    workers = draw.choice([1, 2, 2, 3, 4])
+    servers = draw.choice([0, 0, 0, 1])
+    in_step = workers > 1 and draw.random() < 0.6
+    rows = draw.choice([0, 1, 2, 4])
+    equal = draw.choice([PAD, DROP]) if in_step else draw.choice([OFF, OFF, PAD])
+    kinds = [NONE, NONE, KILLED, RAISES]
+    if workers + servers > 1:
+        kinds += [CUT, LATE]
+    if workers == 1 or in_step:
+        kinds += [HANGS, HANGS]
+    if in_step:
+        kinds += [RETURNS]
+    kind = draw.choice(kinds)
+    if kind in (HANGS, RETURNS, KILLED, RAISES, CUT):
+        rows = 4  # so each worker has a step in which it strikes
+        equal = PAD if in_step else equal
+    fault = Fault(kind, draw.randrange(workers), draw.randrange(3 if kind != RETURNS else 2), draw.choice(["sleeps", "spins"]))
+    if kind == RETURNS:
+        fault.step += 1
+    waits_as = "spins" if fault.hangs_as == "spins" else draw.choice(["sleeps", "spins"])
+    if kind == HANGS and waits_as == fault.hangs_as:
+        fault.others_work_s = 4.0
+    settings = settings_of(
+        kind="batch", num_workers=workers, num_ps=servers, read_once=True, equal_steps=equal,
+        weight_column="w" if equal == PAD else None, queue_bytes=draw.choice([64, 16 << 20]),
+        stall_timeout_s=STALL_S if kind == HANGS else 120.0, start_timeout_s={LATE: START_S, CUT: 20.0}.get(kind, 60.0),
+    )  # fmt: skip
+
+    def script(job: Any, index: int) -> Any:
+        if index >= workers:
+            return scripts.Serving(job, index)
+        return scripts.Training(job, index, waits_as, 0)
+
+    # Where only times tell who is to blame, reports have to arrive.
+    lossy = kind not in (CUT, LATE) and not fault.others_work_s
+    return Plan(
+        seed, [Shape(settings, draw.choice([1, 2, 3]), kind != CUT and draw.random() < 0.3)], rows, script, in_step=in_step,
+        fault=fault, restarts=draw.choice([0, 1]), loss=draw.choice([0.0, 0.05, 0.2]) if lossy else 0.0,
+        repeats=draw.choice([0.0, 0.2]), slowest_s=draw.choice([0.02, 1.0]) if lossy else 0.02,
+        boot_s=draw.choice([0.5, 3.0]), partitions=draw.choice([1, PARTITIONS]) if kind == NONE else PARTITIONS,
+    )  # fmt: skip
+
+
+PLANS: dict[str, Callable[[int], Plan]] = {"stream": stream_plan, "group": group_plan}
+
+
+def run(kind: str, seed: int) -> Job:
+    """Run a schedule, and raise BrokenPromise where it breaks one."""
+    plan = PLANS[kind](seed)
+    printed = io.StringIO()  # by processes that lose their channel
+    with world_of(f"{kind} {seed}") as world, installed(), contextlib.redirect_stderr(printed):
+        net = Network(world)
+        net.loss, net.repeats, net.slowest_s = plan.loss, plan.repeats, plan.slowest_s
+        job = Job(world, net, plan, History())
+        for when, what, index in plan.accidents:
+            world.after(when, _accident(job, what, index))
+        if not world.run_until(lambda: job.is_over, plan.limit_s):
+            _raise(job.error)
+            raise BrokenPromise(f"waits for ever: {waiting(job)}")
+        _raise(job.error)
+        if job.has_succeeded:
+            _check_success(job)
+        job.attempt.cancel(True)
+        gone = world.run_until(lambda: all(child.exit_status is not None for child in job.children), 60.0)
+        if not gone:
+            raise BrokenPromise("processes outlive the job")
+        _raise(job.error)
+        for name, error in world.errors:
+            raise BrokenPromise(f"a thread ended with an error: {name}: {error!r}") from error
+    return job
+
+
+def _raise(error: Optional[Exception]) -> None:
+    if error is not None:
+        raise error
+
+
+def _check_success(job: Job) -> None:
+    if job.attempt.must_fail:
+        raise BrokenPromise(f"the job succeeded in spite of {job.attempt.must_fail}")
+    plan = job.plan
+    ids = [partition * 1000 + number for partition in range(plan.partitions) for number in range(plan.rows)]
+    if plan.in_step and job.settings.equal_steps == DROP:
+        return
+    check_rows(job.history, plan.commits, job.settings.kind == "batch", ids)
+
+
+def waiting(job: Job) -> str:
+    """Say where each task stands: its innermost frames outside of the simulation's own waits."""
+    places = []
+    for process in job.world.processes:
+        for task in process.tasks:
+            frame, calls = task.greenlet.gr_frame, []
+            while frame is not None:
+                code = frame.f_code
+                if not code.co_filename.endswith(("/world.py", "/network.py")):
+                    calls.append(f"{code.co_filename.rpartition('/')[2]}:{frame.f_lineno} {code.co_name}")
+                frame = frame.f_back
+            places.append(f"{process.name}, {task.name}: {' < '.join(calls[:6])}")
+    return f"attempt {job.attempt.number} at {job.world.now:.1f}:\n" + "\n".join(places)
+
+
+def _missed(job: Any, index: int) -> list[str]:
+    """Return what others say of a member that they do not hear from."""
+    if index == 0:
+        return ["the chief has not answered for 30 s", "the chief does not answer at host-0"]
+    name = named(job, index)
+    return [rf"{name} on host-\d has not reported for 30 s", rf"{name} on host-\d did not report or connect"]
+
+
+def _accident(job: Job, what: str, index: int) -> Callable[[], None]:
+    def happen() -> None:
+        attempt = job.attempt
+        if job.is_over or attempt.is_over:
+            return
+        if what == "stop":
+            job.stop_and_continue()
+        elif what == "kill script":
+            running = [child for child in attempt.children if child.is_in_main]
+            if running:
+                child = running[index % len(running)]
+                job.blame(rf"{named(job, child.index)} \(script\.py\): the process killed by signal 9")
+                if child.process.host in job.network.cut:  # its error may be late
+                    attempt.culprits += _missed(job, child.index)
+                child.kill()
+        elif what == "kill worker":
+            worker = attempt.workers[index % len(attempt.workers)]
+            if all(each.is_done for each in attempt.subtasks if each.process is worker):
+                return
+            worker.kill()
+            job.blame("Flink lost a worker")
+            job.world.after(job.world.random.random(), lambda: attempt.failed("Flink lost a worker"))
+        elif what == "cut":  # shorter than what counts as lost
+            member = index % job.settings.size
+            host = f"host-{member}"
+            job.network.cut.add(host)
+            if attempt.must_fail:
+                attempt.culprits += _missed(job, member)
+            job.world.after(job.world.random.random() * 12, lambda: job.network.cut.discard(host))
+
+    return happen

@@ -1,0 +1,52 @@
+"""Schedules by seeds: the product's own modules under a clock, threads and channels that a seed drives.
+
+`AKDL_SIMULATE` sets how many schedules of each kind run; `make simulate` runs a million in all. `AKDL_SIMULATE_FIRST` is the
+number of the first one, so that one that failed can be repeated alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.simulation.defects import FOUND, PLANTED, Plant
+from tests.simulation.history import BrokenPromise
+from tests.simulation.schedules import PLANS, run
+
+COUNT = int(os.environ.get("AKDL_SIMULATE", "100"))
+FIRST = int(os.environ.get("AKDL_SIMULATE_FIRST", "0"))
+
+
+@pytest.fixture(autouse=True)
+def _silent() -> Iterator[None]:
+    """The product warns in many schedules, and pytest would keep it all."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("kind", PLANS)
+def test_schedules_keep_the_promises(kind: str) -> None:
+    for seed in range(FIRST, FIRST + COUNT):
+        try:
+            run(kind, seed)
+        except BrokenPromise as error:
+            raise AssertionError(f"{kind} schedule {seed}: {error}") from error
+
+
+@pytest.mark.parametrize("kind", PLANS)
+def test_a_seed_repeats_a_schedule(kind: str) -> None:
+    first, second = run(kind, 3), run(kind, 3)
+    assert (first.world.turns, first.world.now) == (second.world.turns, second.world.now)
+    assert first.history.verdicts == second.history.verdicts
+
+
+@pytest.mark.parametrize(("plant", "kind", "seed", "words"), PLANTED + FOUND, ids=lambda value: getattr(value, "__name__", ""))
+def test_a_defect_is_objected_to(plant: Plant, kind: str, seed: int, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(kind, seed)
+    plant(monkeypatch)
+    with pytest.raises(BrokenPromise, match=f"(?s){words}"):
+        run(kind, seed)
