@@ -130,8 +130,8 @@ def read_record(text: str) -> Record:
             samples.setdefault(status.label, []).append((entries.t, status))
         else:
             end = entries
-    # A job that was waited for late has members that are older than its record.
-    total_s = max([end.t, *(max(found[-1][0], found[-1][1].age_s) for found in samples.values())])
+    # The time of members begins with the job, which may have waited for slots, or run, before it was seen.
+    total_s = max([end.t, *(max(found[-1][0], sum(found[-1][1].time_s.values())) for found in samples.values())])
     return Record(run.name, run.started, run.size, samples, total_s, end.failed if end.kind else None)
 
 
