@@ -82,7 +82,6 @@ class Group:
         for attempt in range(len(self._members)):
             for index in range(self._settings.size):
                 release("bottlenecks", index, attempt)
-        forget_groups(["bottlenecks"])
 
 
 @contextmanager
@@ -102,8 +101,9 @@ def recorded(folder: pathlib.Path, group: Group, workers: int = 1) -> Iterator[C
         yield share
     finally:
         group.stop()
-        poller.stop(failed=False)
+        poller.stop(failed=False)  # and looks once more, for an attempt that lasted less than a look
         thread.join()
+        forget_groups(["bottlenecks"])
 
 
 def advice_on(folder: pathlib.Path) -> Advice:
