@@ -144,8 +144,11 @@ class ModelProcess:
 
     def predict(self, columns: bytes) -> Prediction:
         request = Request(columns)
-        self.send(request)
-        return self.answer(request)
+        while True:
+            self.send(request)
+            with contextlib.suppress(StalledModel):
+                return self.answer(request)
+            self.restart()
 
     def send(self, request: Request) -> None:
         """Begin to predict rows; several requests may be under way."""

@@ -26,6 +26,7 @@ from bridge.exceptions import ConfigurationError, TaskError
 from bridge.folders.process_folder import kill_stopped, note_process
 from bridge.host.gpus import lease_for
 from bridge.serving.model_process import ModelProcess, ModelSettings, result_of
+from bridge.settings import UserFile
 from tests.akdl.serving import models
 from tests.support.leftovers import DEADLINE_S, suspend, task_processes, wait_until
 
@@ -110,6 +111,34 @@ def test_a_stopped_process_fails_the_task_and_is_gone() -> None:
     with pytest.raises(TaskError, match="made no progress for 1 s and was killed. Was it stopped"):
         while True:  # one of its threads may still answer
             process.predict(rows)
+    process.close()
+    wait_until(lambda: not task_processes(), "the process is gone")
+
+
+@pytest.mark.fault("jobs", "A function of SQL whose model stalls predicts again in a fresh process")
+def test_a_stalled_model_is_tried_again(tmp_path: pathlib.Path) -> None:
+    seen = str(tmp_path / "seen")
+    source = f"""
+import os, time
+
+def load():
+    is_first = not os.path.exists({seen!r})
+    open({seen!r}, "w").close()
+    return lambda batch: time.sleep(600) if is_first else {{"p": batch["k"] + 0.5}}
+"""
+    inputs = [TableColumn(name="k", type="BIGINT")]
+    serving = Serving(
+        function="stalls.py:load",
+        infer_timeout_s=0.5,
+        input_columns=inputs,
+        output_columns=[TableColumn(name="p", type="DOUBLE")],
+    )
+    files = (UserFile("stalls.py", source.encode()),)
+    process = ModelProcess(
+        ModelSettings("TestOp", "stalls", json_format.MessageToJson(serving), "secret", user_files=files), ""
+    )
+    prediction = process.predict(encode_columns({"k": [1, 2]}, inputs).SerializeToString())
+    assert prediction.rows.rows == 2 and not prediction.bad_rows
     process.close()
     wait_until(lambda: not task_processes(), "the process is gone")
 
