@@ -33,6 +33,7 @@ from bridge.flink.elements import ELEMENT, KEY_AND_ELEMENT
 from bridge.folders.program_folder import program_folder
 from bridge.folders.shipped import runs_elsewhere
 from bridge.schema import Schema
+from bridge.table_env import is_streaming
 from bridge.workarounds.pyflink_defects import column_names
 
 CHUNK_BYTES = 1 << 20
@@ -315,16 +316,25 @@ def _longs(numbers: Sequence[int]) -> Any:
 
 
 def _translated(table_env: StreamTableEnvironment, table: Table, with_updates: bool = False) -> Any:
-    """Rows of a table as a Java stream.
+    """Rows of a table as a Java stream: `toDataStream`, but with updates too.
 
-    `toDataStream` refuses updates, and copies each row twice more: to check NOT NULL, and to convert what has the type already.
+    In batch mode, two operators that copy each row go: one checks NOT NULL, one converts what has the type already. In streams
+    they stay, or savepoints of earlier versions would not find the states of sinks, whose names count all operators.
     """
     jvm = get_gateway().jvm
-    modes = jvm.org.apache.flink.table.connector.ChangelogMode
     j_tenv = table_env._j_tenv
     catalogs = j_tenv.getCatalogManager()
+    modes = jvm.org.apache.flink.table.connector.ChangelogMode
+    schema, in_batches = table._j_table.getResolvedSchema(), not is_streaming(table_env)
+    row_type = schema.toSourceRowDataType().notNull()
+    if in_batches:
+        inference = jvm.org.apache.flink.table.types.inference
+        nullable = to_jarray(inference.TypeTransformation, [inference.TypeTransformations.toNullable()])
+        row_type = jvm.org.apache.flink.table.types.utils.DataTypeUtils.transform(row_type, nullable).notNull()
+    loader = jvm.Thread.currentThread().getContextClassLoader()
+    row_data = jvm.java.lang.Class.forName("org.apache.flink.table.data.RowData", False, loader)
     found = jvm.org.apache.flink.table.catalog.SchemaTranslator.createProducingResult(
-        catalogs.getDataTypeFactory(), table._j_table.getResolvedSchema(), _row_data_type(table)
+        catalogs.getDataTypeFactory(), schema, row_type.bridgedTo(row_data)
     )
     operation = jvm.org.apache.flink.table.operations.ExternalModifyOperation(
         _anonymous_table(catalogs, "datastream_sink", found.getSchema()),
@@ -332,8 +342,9 @@ def _translated(table_env: StreamTableEnvironment, table: Table, with_updates: b
         modes.all() if with_updates else modes.insertOnly(),
         found.getPhysicalDataType().get(),
     )
-    (conversion,) = j_tenv.getPlanner().translate(jvm.java.util.Collections.singletonList(operation))
-    (rows,) = conversion.getInputs()
+    (rows,) = j_tenv.getPlanner().translate(jvm.java.util.Collections.singletonList(operation))
+    if in_batches:
+        (rows,) = rows.getInputs()
     environment = j_tenv.execEnv()
     environment.addOperator(rows)
     return jvm.org.apache.flink.streaming.api.datastream.DataStream(environment, rows)
@@ -343,17 +354,6 @@ def _anonymous_table(catalogs: Any, name: str, schema: Any) -> Any:
     catalog = get_gateway().jvm.org.apache.flink.table.catalog
     resolved = catalogs.resolveCatalogTable(catalog.ExternalCatalogTable(schema))
     return catalog.ContextResolvedTable.anonymous(name, resolved)
-
-
-def _row_data_type(table: Table) -> Any:
-    """Type of a table's rows in which any cell may be null, so that Flink does not check each of them again."""
-    jvm = get_gateway().jvm
-    loader = jvm.Thread.currentThread().getContextClassLoader()
-    row_data = jvm.java.lang.Class.forName("org.apache.flink.table.data.RowData", False, loader)
-    inference = jvm.org.apache.flink.table.types.inference
-    nullable = to_jarray(inference.TypeTransformation, [inference.TypeTransformations.toNullable()])
-    of_source = table._j_table.getResolvedSchema().toSourceRowDataType()
-    return jvm.org.apache.flink.table.types.utils.DataTypeUtils.transform(of_source, nullable).notNull().bridgedTo(row_data)
 
 
 def _row_type(table: Table) -> Any:
