@@ -119,7 +119,7 @@ def test_an_address_shows_its_secrets_nowhere(
             lambda: Resumption("Op", address, Schema.parse("id BIGINT, y FLOAT"), "").split(None, None, [], ""),  # type: ignore[arg-type]
         )
         recorder = Recorder(address, "op", "group_1", 1)
-        recorder.end({}, failed=False)
+        recorder.end(failed=False)
         doctor = "\n".join(map(str, environments()))
     # Packages of storages write requests into their logs at DEBUG; who turns that on has asked for them.
     ours = re.compile(r"(akdl|bridge|operators)\b")
