@@ -6,7 +6,7 @@ import pathlib
 
 from pyflink.table import Table
 
-from bridge.flink.arrow_operators import _row_data_type, with_operator
+from bridge.flink.arrow_operators import _translated, with_operator
 
 _TEXT = """
 import java.io.File;
@@ -47,6 +47,6 @@ public class SlowRows extends TableStreamOperator implements OneInputStreamOpera
 def slow_rows(table: Table, per_second: int, fails: pathlib.Path) -> Table:
     """Pass so many rows per second and subtask; the subtask that finds the file `fails` removes it and fails."""
     j_tenv = table._t_env._j_tenv
-    stream = j_tenv.toDataStream(table._j_table, _row_data_type(table))
+    stream = _translated(table._t_env, table)
     slow = with_operator(stream, "SlowRows", _TEXT, [per_second, str(fails)], stream.getType())
     return Table(j_tenv.fromDataStream(slow), table._t_env)
