@@ -102,9 +102,11 @@ def _is_at_work() -> bool:
     beam = sys.modules.get("apache_beam.runners.worker.sdk_worker")
     if beam is None:
         return False
-    work = {beam.SdkHarness.run.__code__, beam.SdkHarness._execute.__code__}
+    # A thread of Beam's pool may have a bundle that it has not begun when the worker has ended.
+    if any(getattr(thread, "_work_item", None) is not None for thread in threading.enumerate()):
+        return True
     frames = chain.from_iterable(walk_stack(frame) for frame in sys._current_frames().values())
-    return any(frame.f_code in work for frame, _ in frames)
+    return any(frame.f_code is beam.SdkHarness.run.__code__ for frame, _ in frames)
 
 
 def is_worker_process() -> bool:

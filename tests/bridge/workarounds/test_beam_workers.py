@@ -14,6 +14,7 @@ import grpc
 import pytest
 from apache_beam.portability.api.org.apache.beam.model.fn_execution.v1 import beam_fn_api_pb2_grpc
 from apache_beam.runners.worker.sdk_worker import SdkHarness
+from apache_beam.utils.thread_pool_executor import shared_unbounded_instance
 
 from bridge.workarounds.beam_workers import close_with_worker, end_workers, fix_workers, is_worker_process, limit_starts
 from operators import useLocalEnv
@@ -199,3 +200,15 @@ def test_a_worker_that_does_not_end_holds_nobody_up() -> None:
         end_workers(timeout_s=0.05)
         lose_line.assert_called_once()
         close.assert_not_called()
+
+
+def test_the_end_waits_for_a_bundle_that_has_not_begun() -> None:
+    begins, ended = threading.Event(), threading.Event()
+    ending = threading.Thread(target=lambda: (end_workers(60.0), ended.set()))
+    # `begins.wait` is no call of the worker yet, as before a thread of the pool gets the interpreter.
+    waits = shared_unbounded_instance().submit(begins.wait)
+    ending.start()
+    assert not ended.wait(0.1)
+    begins.set()
+    ending.join()
+    waits.result()
