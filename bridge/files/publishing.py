@@ -179,7 +179,11 @@ def is_missing(files: pa.fs.FileSystem, path: str) -> bool:
 
 
 def files_in(files: pa.fs.FileSystem, folder: str) -> list[str]:
-    found = files.get_file_info(pa.fs.FileSelector(folder, allow_not_found=True, recursive=True))
+    selector = pa.fs.FileSelector(folder, allow_not_found=True, recursive=True)
+    try:
+        found = files.get_file_info(selector)
+    except NotADirectoryError:  # pyarrow asks fsspec twice, and another task may write the first file of the folder in between
+        found = files.get_file_info(selector)
     return [info.path for info in found if info.type == pa.fs.FileType.File]
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+import fsspec
+import pyarrow.fs
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 from bridge.exceptions import BridgeError, ConfigurationError
-from bridge.files.publishing import FileSink, abandon, check_target, file_system, publish
+from bridge.files.publishing import FileSink, abandon, check_target, file_system, files_in, publish
 from bridge.files.writing import PartFiles
 from tests.bridge.files.attempts import files_of, found_ids, ids, listed, sink_of, written
 
@@ -69,3 +72,15 @@ def test_targets_that_are_refused(root: str) -> None:
     with pytest.raises(ConfigurationError, match="has the file .*notes.txt, which no sink has written: choose another folder"):
         check_target(folder, True)
     check_target(sink_of(f"{root}/out/", appends=True), True)
+
+
+def test_a_folder_whose_first_file_comes_while_it_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = fsspec.filesystem("memory")
+    answers = iter([False])
+    monkeypatch.setattr(MemoryFileSystem, "isdir", lambda self, path: next(answers, True))
+    storage.pipe("/first_file/part-0", b"rows")
+    try:
+        files = pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(storage))
+        assert [path.strip("/") for path in files_in(files, "/first_file")] == ["first_file/part-0"]
+    finally:
+        storage.rm("/first_file", recursive=True)

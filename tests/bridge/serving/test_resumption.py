@@ -124,7 +124,7 @@ def test_after_a_killed_program(place: pathlib.Path) -> None:
     (place / "holds").touch()
     program = subprocess.Popen([sys.executable, "-c", JOB, str(place)], env=ENVIRONMENT)
     try:
-        wait_until(lambda: len(kept(place)) >= 1000, "files of predictions")
+        wait_until(lambda: len(kept(place)) >= 1000, "files of predictions", 180)
     finally:
         program.kill()
         program.wait()
