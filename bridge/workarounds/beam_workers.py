@@ -86,7 +86,7 @@ def close_with_worker(close: Callable[[], None]) -> None:
         close()
 
 
-def end_workers(timeout_s: float = 5.0) -> None:
+def end_workers(timeout_s: float = 30.0) -> None:
     # Workers' threads are daemons, which CPython before 3.14 ends when they next acquire the GIL. In a C++ destructor, such as
     # that of an Arrow buffer, that aborts the program (python/cpython#87135): "terminate called without an active exception".
     with _lock:
