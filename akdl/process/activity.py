@@ -3,13 +3,12 @@
 import glob
 import os
 import random
-import sys
 import threading
 import time
-import traceback
 from contextlib import suppress
 from typing import Callable, Tuple
 
+from akdl.process.work_clock import main_calls
 from akdl.wire import AWAITING, IMPORTING, READING, STILL, WORKING, Activity
 
 LOOK_S = 0.5
@@ -36,7 +35,7 @@ class ActivityWatch:
 def activity(folder: str, waits_for_rows: bool) -> Tuple["Activity", str]:
     """Return the activity, and the function in `folder` that the main thread is in, as "parse (train.py)", or ""."""
     called, place, is_called = [], "", True  # files that the script, or akdl outside `rows`, has called
-    for frame, _ in traceback.walk_stack(sys._current_frames().get(threading.main_thread().ident or 0)):
+    for frame, _ in main_calls():
         path, function = frame.f_code.co_filename, frame.f_code.co_name
         if function == "find_main" and path.endswith("entry.py"):
             return IMPORTING, ""

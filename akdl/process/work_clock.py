@@ -6,7 +6,7 @@ import threading
 import time
 import traceback
 from types import FrameType
-from typing import FrozenSet, Iterator, Optional
+from typing import FrozenSet, Iterator, Optional, Tuple
 
 _MOST_CALLS = 40
 
@@ -32,12 +32,16 @@ class WorkClock:
 
 def main_stack() -> str:
     """The calls of the main thread, the innermost one last, without lines of source."""
-    frames = traceback.walk_stack(sys._current_frames().get(threading.main_thread().ident or 0))
     calls = [
         f'  File "{frame.f_code.co_filename}", line {line}, in {frame.f_code.co_name}'
-        for frame, line in itertools.islice(frames, _MOST_CALLS)
+        for frame, line in itertools.islice(main_calls(), _MOST_CALLS)
     ]
     return "\n".join(reversed(calls))
+
+
+def main_calls() -> Iterator[Tuple[FrameType, int]]:
+    """Frames of the main thread with their lines, the innermost one first."""
+    return traceback.walk_stack(sys._current_frames().get(threading.main_thread().ident or 0))
 
 
 def _places() -> FrozenSet[int]:

@@ -59,7 +59,7 @@ def test_an_activity_follows_from_the_calls(
     monkeypatch: pytest.MonkeyPatch, paths: list[str], waits: bool, runs: bool, found: int
 ) -> None:
     monkeypatch.setattr(module, "_runs", lambda: runs)
-    monkeypatch.setattr(module.sys, "_current_frames", lambda: {module.threading.main_thread().ident: _called_through(*paths)})
+    monkeypatch.setattr(sys, "_current_frames", lambda: {module.threading.main_thread().ident: _called_through(*paths)})
     assert activity("/work", waits) == (found, "step (train.py)")
 
 
@@ -69,7 +69,7 @@ def test_while_a_script_is_imported_nothing_else_counts(monkeypatch: pytest.Monk
 
     code = find_main.__code__.replace(co_filename="/x/akdl/entry.py")
     frame = types.FunctionType(code, {"sys": sys})()
-    monkeypatch.setattr(module.sys, "_current_frames", lambda: {module.threading.main_thread().ident: frame})
+    monkeypatch.setattr(sys, "_current_frames", lambda: {module.threading.main_thread().ident: frame})
     assert activity("/work", True) == (IMPORTING, "")
 
 
@@ -95,7 +95,7 @@ def test_threads_run_or_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_gpu_may_work_while_the_process_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     frame = _called_through(_SCRIPT, _EXECUTE)
     monkeypatch.setattr(module, "_runs", lambda: False)
-    monkeypatch.setattr(module.sys, "_current_frames", lambda: {module.threading.main_thread().ident: frame})
+    monkeypatch.setattr(sys, "_current_frames", lambda: {module.threading.main_thread().ident: frame})
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     assert activity("/work", False)[0] == WORKING
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
