@@ -118,8 +118,9 @@ def _check_length(column: FileColumn, cells: pa.Array) -> None:
 def flink_type(found: pa.DataType, is_inner: bool = False) -> tuple[str, pa.DataType] | None:
     """SQL type for an Arrow type, and the Arrow type that Flink uses for it; None if there is no exact one."""
     types = pa.types
-    if str(found) in _SQL:
-        return _SQL[str(found)], arrow_type(parse_type(_SQL[str(found)]))
+    sql = _SQL.get(str(found))
+    if sql is not None:
+        return sql, arrow_type(parse_type(sql))
     if types.is_dictionary(found):
         return flink_type(found.value_type, is_inner)
     if types.is_timestamp(found):

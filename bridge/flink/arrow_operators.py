@@ -326,15 +326,15 @@ def _translated(table_env: StreamTableEnvironment, table: Table, with_updates: b
     catalogs = j_tenv.getCatalogManager()
     modes = jvm.org.apache.flink.table.connector.ChangelogMode
     schema, in_batches = table._j_table.getResolvedSchema(), not is_streaming(table_env)
-    row_type = schema.toSourceRowDataType().notNull()
+    row_type = schema.toSourceRowDataType()
     if in_batches:
         inference = jvm.org.apache.flink.table.types.inference
         nullable = to_jarray(inference.TypeTransformation, [inference.TypeTransformations.toNullable()])
-        row_type = jvm.org.apache.flink.table.types.utils.DataTypeUtils.transform(row_type, nullable).notNull()
+        row_type = jvm.org.apache.flink.table.types.utils.DataTypeUtils.transform(row_type, nullable)
     loader = jvm.Thread.currentThread().getContextClassLoader()
     row_data = jvm.java.lang.Class.forName("org.apache.flink.table.data.RowData", False, loader)
     found = jvm.org.apache.flink.table.catalog.SchemaTranslator.createProducingResult(
-        catalogs.getDataTypeFactory(), schema, row_type.bridgedTo(row_data)
+        catalogs.getDataTypeFactory(), schema, row_type.notNull().bridgedTo(row_data)
     )
     operation = jvm.org.apache.flink.table.operations.ExternalModifyOperation(
         _anonymous_table(catalogs, "datastream_sink", found.getSchema()),
