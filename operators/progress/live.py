@@ -113,15 +113,15 @@ def _print_tables(job: Program | Cluster) -> bool:
             speed = (status.rows_in - earlier.rows_in) / passed_s if passed_s > 0 else 0.0
             processors = status.cpu_s / status.age_s if status.age_s else 0.0
             table.add_row(
-                *[
-                    status.label,
-                    status.phase,
-                    f"{status.rows_in:,}",
-                    f"{speed:,.0f}",
-                    f"{status.rows_out:,}",
-                    f"{status.step:,}",
-                ],
-                *[f"{processors:.1f}", f"{status.memory_bytes >> 20:,} MB", doing(status, group)],
+                status.label,
+                status.phase,
+                f"{status.rows_in:,}",
+                f"{speed:,.0f}",
+                f"{status.rows_out:,}",
+                f"{status.step:,}",
+                f"{processors:.1f}",
+                f"{status.memory_bytes >> 20:,} MB",
+                doing(status, group),
             )
         console.print(table)
     return bool(members)
