@@ -1,6 +1,7 @@
 """Names and values in messages: lists, short forms, and suggestions for unknown names."""
 
 import difflib
+import numbers
 from typing import Dict, Iterable, List
 
 _LIKENESS = 0.7
@@ -13,7 +14,7 @@ def listed(names: Iterable[str]) -> str:
 
 def short(value: object, most: int = 80) -> str:
     """Representation of a value, at most so many characters of it."""
-    text = repr(value)
+    text = str(value) if isinstance(value, numbers.Real) else repr(value)  # not np.float64(0.5), as since numpy 2
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, 
 
 import numpy as np
 
-from akdl.near_names import listed
+from akdl.near_names import listed, short
 from akdl.wire import Column, Rows, TableColumn
 from akdl.wire.cells import Array, Cells, fill_column, joined, lengths_of, offsets_of, read_cells, spread
 from akdl.wire.column_type import FLOATS, INTEGERS, MEANINGS, POINTS_IN_TIME, Kind, type_of
@@ -286,5 +286,4 @@ _EXPECTED = {
 def _require(fits: Any, where: str, expected: str, values: Values) -> None:
     if not fits and len(values):
         got = ", ".join(sorted({type(value).__name__ for value in values})) if isinstance(values, list) else str(values.dtype)
-        first = str(values[0]) if isinstance(values[0], np.number) else repr(values[0])  # not np.float64(0.5), as since numpy 2
-        raise TypeError(f"{where}: expected {expected}, got {got} such as {first}")
+        raise TypeError(f"{where}: expected {expected}, got {got} such as {short(values[0])}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from akdl.near_names import did_you_mean, listed, near, short
@@ -36,3 +37,7 @@ def test_lists_of_names() -> None:
 
 def test_values_are_cut() -> None:
     assert (short("ab"), short([1] * 9, most=10)) == ("'ab'", "[1, 1, ...")
+
+
+def test_numbers_of_numpy_are_shown_as_numbers() -> None:
+    assert (short(np.float64(0.5)), short(np.int64(2)), short(0.1), short(True)) == ("0.5", "2", "0.1", "True")
