@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from pyflink.java_gateway import get_gateway
 
 from bridge.exceptions import ConfigurationError, JobError, SchemaError
 from operators import (
@@ -31,6 +32,7 @@ from operators import (
     getMLEnv,
     useLocalEnv,
 )
+from operators.flink.java import start_java
 from tests.akdl.serving import models
 from tests.e2e.jobs import script_op
 from tests.e2e.streams import stream_op
@@ -104,14 +106,19 @@ def frame_of_numpy() -> pd.DataFrame:
 
 @pytest.fixture(scope="module", autouse=True)
 def _time_zones() -> Iterator[None]:
-    """The session's time zone is not that of the process."""
+    """The session's time zone is not that of the process and of its JVM, which tests of other files use before and after."""
+    start_java()
+    zones = get_gateway().jvm.java.util.TimeZone
+    usual = zones.getDefault()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TZ", "Asia/Shanghai")
         time.tzset()
+        zones.setDefault(zones.getTimeZone("Asia/Shanghai"))
         useLocalEnv(1)
         getMLEnv().btenv.get_config().set_local_timezone(ZONE)
         yield
     time.tzset()
+    zones.setDefault(usual)
 
 
 @pytest.fixture(scope="module")
