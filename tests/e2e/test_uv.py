@@ -11,10 +11,11 @@ from collections.abc import Iterator
 import pytest
 
 from bridge.exceptions import BridgeError
-from operators import MemSourceBatchOp, MLEnv, TensorFlow2BatchOp, resetEnv, useLocalEnv
+from operators import BatchOperator, MemSourceBatchOp, MLEnv, TensorFlow2BatchOp, resetEnv, useLocalEnv, useRemoteEnv
 from tests.support.environments import pack
+from tests.support.flink_cluster import flink_cluster
 from tests.support.leftovers import wait_until
-from tests.support.uv import find_uv, make_movable_python, make_venv
+from tests.support.uv import find_uv, make_movable_python, make_venv, needs_movable_python, needs_package_index
 
 pytestmark = [pytest.mark.flink, pytest.mark.tf, pytest.mark.slow, pytest.mark.own_processes]
 
@@ -77,20 +78,44 @@ def test_a_python_with_its_packages_travels_in_an_archive(tmp_path: pathlib.Path
     wait_until(lambda: not os.listdir(place), "the environment is gone with its last process")
 
 
-def test_scripts_of_one_job_get_the_tensorflow_that_they_state(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    reached = subprocess.run([find_uv(), "pip", "compile", "--no-cache", "-"], input="six", capture_output=True, text=True)
-    if reached.returncode != 0:
-        pytest.skip(f"no package index is reached: {reached.stderr}")
+@pytest.fixture
+def new_cache(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """Let environments be made anew, in this folder; uv keeps the packages that it has."""
+    needs_package_index()
     kept = subprocess.run([find_uv(), "cache", "dir"], check=True, capture_output=True, text=True).stdout.strip()
-    monkeypatch.setenv("UV_CACHE_DIR", kept)  # packages are downloaded once, while the environments are new
+    monkeypatch.setenv("UV_CACHE_DIR", kept)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    table, schema = MemSourceBatchOp([(1,), (2,), (3,)], "x LONG"), "x BIGINT"
-    for name, tensorflow, python in (("newest", "2.21", ">=3.9"), ("old", "2.15", ">=3.9,<3.12")):
-        script = tmp_path / f"{name}.py"
-        script.write_text(STATES.format(name=name, tensorflow=f"tensorflow-cpu=={tensorflow}.*", python=python))
-        schema = f"{schema}, {name} STRING"
-        table = table.link(TensorFlow2BatchOp(mainScriptFile=str(script), outputSchemaStr=schema, numWorkers=1, numPSs=0))
+    return tmp_path / "cache"
+
+
+def stating(
+    folder: pathlib.Path, table: BatchOperator, schema: str, name: str, tensorflow: str, python: str
+) -> TensorFlow2BatchOp:
+    """Link a script whose metadata names a TensorFlow, and which adds a column of this name."""
+    script = folder / f"{name}.py"
+    script.write_text(STATES.format(name=name, tensorflow=f"tensorflow-cpu=={tensorflow}.*", python=python))
+    op = TensorFlow2BatchOp(mainScriptFile=str(script), outputSchemaStr=f"{schema}, {name} STRING", numWorkers=1, numPSs=0)
+    return table.link(op)
+
+
+def test_scripts_of_one_job_get_the_tensorflow_that_they_state(new_cache: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    table = stating(tmp_path, MemSourceBatchOp([(1,), (2,), (3,)], "x LONG"), "x BIGINT", "newest", "2.21", ">=3.9")
+    table = stating(tmp_path, table, "x BIGINT, newest STRING", "old", "2.15", ">=3.9,<3.12")
     found = table.collectToDataframe()
     assert sorted(found.x) == [1, 2, 3]
-    places = f"{tmp_path}/cache/akdl/envs/"
+    places = f"{new_cache}/akdl/envs/"
     assert found.newest.str.match(rf"2\.21\.\d+ {places}").all() and found.old.str.match(rf"2\.15\.\d+ {places}").all()
+
+
+@pytest.mark.cluster
+def test_the_tensorflow_that_a_script_states_travels_to_a_cluster(new_cache: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    needs_movable_python()
+    (tmp_path / "cluster").mkdir()
+    with flink_cluster(tmp_path / "cluster", task_managers=1, slots=1) as cluster:
+        useRemoteEnv(cluster.host, cluster.rest_port, 1)
+        rows = MemSourceBatchOp([(1,), (2,), (3,)], "x LONG")
+        found = stating(tmp_path, rows, "x BIGINT", "newest", "2.21", ">=3.9").collectToDataframe()
+    assert sorted(found.x) == [1, 2, 3]
+    place = os.path.join(tempfile.gettempdir(), f"akdl_envs_{os.geteuid()}")
+    assert found.newest.str.match(rf"2\.21\.\d+ {place}/").all()
+    wait_until(lambda: not os.listdir(place), "the environment is gone with its last process")

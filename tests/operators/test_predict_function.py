@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 from bridge.exceptions import ConfigurationError, RowError, TaskError
 from operators import MemSourceBatchOp, MemSourceStreamOp, MLEnv, PredictBatchOp, PredictStreamOp, resetEnv, useLocalEnv
 from tests.e2e.stream_jobs import all_rows
-from tests.support.uv import find_uv
+from tests.support.uv import needs_package_index
 
 pytestmark = pytest.mark.flink
 
@@ -130,9 +129,7 @@ def load():
 @pytest.mark.slow
 def test_scikit_learn_in_an_environment_of_its_own(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An environment without TensorFlow, made from requirements in the file of the function."""
-    reached = subprocess.run([find_uv(), "pip", "compile", "--no-cache", "-"], input="six", capture_output=True, text=True)
-    if reached.returncode != 0:
-        pytest.skip(f"no package index is reached: {reached.stderr}")
+    needs_package_index()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "score.py").write_text(SKLEARN)
     op = PredictBatchOp(

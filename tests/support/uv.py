@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -25,8 +26,7 @@ def make_venv(folder: pathlib.Path) -> pathlib.Path:
 
 def make_movable_python(folder: pathlib.Path) -> pathlib.Path:
     """Copy the Python of the tests to a folder that can be moved, as those that uv downloads, and install into it."""
-    if sys.base_prefix in _SYSTEM:
-        pytest.skip(f"the Python of {sys.base_prefix} cannot be moved")
+    needs_movable_python()
     (folder / "bin").mkdir(parents=True)
     shutil.copy(os.path.realpath(sys.executable), folder / "bin" / "python3")
     (folder / "bin" / "python").symlink_to("python3")
@@ -49,6 +49,20 @@ def find_uv() -> str:
     if uv is None:
         pytest.skip("there is no uv, neither beside the Python of the tests nor on PATH")
     return uv
+
+
+def needs_movable_python() -> None:
+    """Skip the test where the Python of the tests belongs to the system."""
+    if sys.base_prefix in _SYSTEM:
+        pytest.skip(f"the Python of {sys.base_prefix} cannot be moved")
+
+
+def needs_package_index() -> None:
+    """Skip the test where no package index is reached; another failure of uv fails it."""
+    asked = subprocess.run([find_uv(), "pip", "compile", "--no-cache", "-"], input="six", capture_output=True, text=True)
+    if re.search("error sending request|dns error", asked.stderr):
+        pytest.skip(f"no package index is reached: {asked.stderr}")
+    assert asked.returncode == 0, asked.stderr
 
 
 def _uv(*arguments: str) -> None:

@@ -18,6 +18,7 @@ from operators.prepare.made_env import main
 from operators.prepare.python_env import find_python
 from operators.prepare.requirements import Wanted
 from operators.progress import doctor
+from tests.support.uv import needs_movable_python
 
 pytestmark = pytest.mark.process
 
@@ -156,8 +157,7 @@ def test_functions_need_no_tensorflow(tmp_path: pathlib.Path, capsys: pytest.Cap
 
 
 def test_packed_for_other_hosts(tmp_path: pathlib.Path) -> None:
-    if sys.base_prefix in ("/usr", "/usr/local"):
-        pytest.skip(f"the Python of {sys.base_prefix} cannot be moved")
+    needs_movable_python()
     archive = find_python("Op", ["tensorflow", "tiny"], elsewhere=True)
     assert isinstance(archive, PythonArchive)
     with tarfile.open(archive.path) as packed:
