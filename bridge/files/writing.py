@@ -33,9 +33,9 @@ from bridge.files.publishing import (
     is_published,
     root_of,
 )
-from bridge.files.texts import CsvSeparators, csv_lines, json_lines, plain_texts
+from bridge.files.texts import CsvSeparators, json_lines, plain_texts, write_csv
 
-_HELD_BYTES, _BATCH_BYTES = 32 << 20, 1 << 20  # of one row group; of other files, to which chunks of any size are joined
+_HELD_BYTES, _BATCH_BYTES = 32 << 20, 512 << 10  # of one row group; of other files, to which chunks of any size are joined
 _MOST_OPEN = 64  # files of one subtask
 
 
@@ -220,7 +220,7 @@ class _OpenFile:
                 if sink.form == "feather":
                     self._writer.write_batch(rows)
                 elif sink.form == "csv":
-                    self._file.write(csv_lines(rows, sink.separators or CsvSeparators()))
+                    write_csv(self._file, rows, sink.separators or CsvSeparators())
                 else:
                     self._file.write(json_lines(rows))
 

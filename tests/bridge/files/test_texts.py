@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bridge.files.texts import CsvSeparators, csv_lines, json_lines
+from bridge.files.texts import CsvSeparators, json_lines, write_csv
 from tests.bridge.files.random_rows import KINDS, NESTED, random_batch
 
 SEPARATORS = [
@@ -31,6 +31,12 @@ def text_of(cell: Any) -> str:
     return f"{cell:f}" if isinstance(cell, decimal.Decimal) else str(cell)
 
 
+def csv_lines(batch: pa.RecordBatch, *separators: str) -> bytes:
+    with pa.BufferOutputStream() as file:
+        write_csv(file, batch, CsvSeparators(*separators))
+        return bytes(file.getvalue())
+
+
 def csv_line(cells: Sequence[Any], field: str, quote: str, row: str) -> str:
     """A row cell by cell, in the form that the sink has always written."""
     texts = ["" if cell is None else text_of(cell) for cell in cells]
@@ -44,10 +50,10 @@ def csv_line(cells: Sequence[Any], field: str, quote: str, row: str) -> str:
 def test_csv_is_the_text_of_each_cell() -> None:
     draw = random.Random(1)
     for _ in range(400):
-        batch, separators = random_batch(draw, KINDS), draw.choice(SEPARATORS)
+        batch, separators = random_batch(draw, KINDS), draw.choice((SEPARATORS[0], draw.choice(SEPARATORS)))
         rows = zip(*(column.to_pylist() for column in batch.columns))
         expected = "".join(csv_line(row, *separators) for row in rows)
-        assert csv_lines(batch, CsvSeparators(*separators)).to_pybytes().decode() == expected, (separators, batch.to_pylist())
+        assert csv_lines(batch, *separators).decode() == expected, (separators, batch.to_pylist())
 
 
 def test_json_holds_each_cell() -> None:
@@ -83,6 +89,6 @@ def is_same(found: Any, expected: Any, kind: pa.DataType) -> bool:
     return bool(found == (str(expected) if pa.types.is_temporal(kind) else expected))
 
 
-@pytest.mark.parametrize("lines", [lambda batch: csv_lines(batch, CsvSeparators()), json_lines])
+@pytest.mark.parametrize("lines", [csv_lines, json_lines])
 def test_no_rows_are_no_lines(lines: Any) -> None:
-    assert lines(pa.record_batch([pa.array([], pa.string())], ["a"])).to_pybytes() == b""
+    assert bytes(lines(pa.record_batch([pa.array([], pa.string())], ["a"]))) == b""
