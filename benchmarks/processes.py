@@ -23,8 +23,11 @@ def processes() -> Iterator[tuple[str, Any]]:
     for process in own.children(recursive=True):
         try:
             command = process.cmdline()
+        except psutil.ZombieProcess:
+            yield "tensorflow", process  # it has ended, and its parent has not yet waited for it
+            continue
         except psutil.Error:
-            continue  # it has just ended
+            continue
         if _TENSORFLOW & set(command):
             yield "tensorflow", process
         elif command and "java" in command[0]:

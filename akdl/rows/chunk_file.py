@@ -75,9 +75,11 @@ class ChunkFile:
                 write_at(self.path, 0, b"")
                 self._is_begun = True
             while len(self._frame_ends) <= chunks:
-                frames = self._encoder.frames(self.columns(len(self._frame_ends) - 1))
-                write_at(self.path, self._frame_ends[-1], frames)
-                self._frame_ends.append(self._frame_ends[-1] + len(frames))
+                end = self._frame_ends[-1]
+                for piece in self._encoder.pieces(self.columns(len(self._frame_ends) - 1)):
+                    write_at(self.path, end, piece)
+                    end += len(piece)
+                self._frame_ends.append(end)
 
     def frames(self, start: int, end: int, keep: bool) -> bytes:
         """Frames of the chunks from `start` to before `end`; `keep` also writes them to the TFRecord file for later readers."""

@@ -20,6 +20,7 @@ rows.
 """
 
 import functools
+import sys
 from typing import IO, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
@@ -38,6 +39,7 @@ TAIL = 4  # bytes after it, the masked CRC-32C of the record
 _BYTES_LIST, _FLOAT_LIST, _INT64_LIST = 1, 2, 3  # numbers of the fields of tf.train.Feature
 _NUMBERS = {INT64: _INT64_LIST, FLOAT32: _FLOAT_LIST}
 _MOST_TEMPLATES = 1000  # per column
+_PIECE_BYTES = 512 << 10
 _WIDE = 4096  # longer records: checksum from their bytes, not from their columns
 
 
@@ -48,14 +50,19 @@ class ExampleEncoder:
         self._fields = [_Field(column, exact_doubles) for column in columns]
 
     def frames(self, rows: Rows) -> memoryview:
+        return next(self.pieces(rows, sys.maxsize), memoryview(b""))
+
+    def pieces(self, rows: Rows, most_bytes: int = _PIECE_BYTES) -> Iterator[memoryview]:
+        """Yield the frames, of like rows in pieces of about `most_bytes`. The next piece may overwrite the memory of one."""
         if not rows.rows:
-            return memoryview(b"")
+            return
         found = {column.name: column for column in rows.columns}
         there = [field for field in self._fields if field.name in found]
         parts: List[_Part] = [field.encoded(read_cells(found[field.name], rows.rows, field.sent)) for field in there]
         if all(isinstance(part, _Alike) for part in parts):
-            return _alike_frames(parts, rows.rows)  # type: ignore[arg-type]
-        return _joined_frames(parts, rows.rows)
+            yield from _alike_pieces(parts, rows.rows, most_bytes)  # type: ignore[arg-type]
+        else:
+            yield _joined_frames(parts, rows.rows)
 
 
 def records(file: IO[bytes]) -> Iterator[bytes]:
@@ -168,7 +175,7 @@ class _Field:
 # Frames.
 
 
-def _alike_frames(parts: Sequence[_Alike], rows: int) -> memoryview:
+def _alike_pieces(parts: Sequence[_Alike], rows: int, most_bytes: int) -> Iterator[memoryview]:
     body = sum(len(part.template) + part.values.shape[1] for part in parts)
     common = b"\x0a" + varint(body)
     places = []  # positions of the values in a record
@@ -178,21 +185,25 @@ def _alike_frames(parts: Sequence[_Alike], rows: int) -> memoryview:
         common += bytes(part.values.shape[1])
     length = len(common)
     head, crc_of_common = _constants(common)
-    frames = np.empty((rows, HEAD + length + TAIL), np.uint8)
-    frames[:] = np.frombuffer(head + common + bytes(TAIL), np.uint8)
-    for part, place in zip(parts, places):
-        _column(frames, HEAD + place, part.values.shape[1])[:] = items(part.values)
-    if length < _WIDE:
-        crc = np.full(rows, crc_of_common, np.uint32)
+    width, is_wide = HEAD + length + TAIL, length >= _WIDE
+    crc = np.full(rows, crc_of_common, np.uint32)
+    if not is_wide:
         for part, place in zip(parts, places):
             add_to_crc(crc, part.values, place, length)
-    else:
-        # `crc_of_each` reads in front of each record: the former frame, or here BLOCK further bytes.
-        data = np.concatenate([np.empty(BLOCK, np.uint8), frames.reshape(-1)])
-        starts = BLOCK + HEAD + np.arange(rows) * frames.shape[1]
-        crc = crc_of_each(data, starts, np.full(rows, length))
-    _column(frames, HEAD + length, TAIL)[:] = masked(crc).astype("<u4").view(f"V{TAIL}")
-    return frames.reshape(-1).data
+    # Small pieces in the same memory stay in the processor's cache, and keep their constant bytes.
+    most = rows if is_wide else max(1, most_bytes // width)
+    table = np.empty((min(rows, most), width), np.uint8)
+    table[:] = np.frombuffer(head + common + bytes(TAIL), np.uint8)
+    for start in range(0, rows, most):
+        frames = table[: rows - start]
+        for part, place in zip(parts, places):
+            _column(frames, HEAD + place, part.values.shape[1])[:] = items(part.values[start : start + most])
+        if is_wide:
+            # `crc_of_each` reads in front of each record: the former frame, or here BLOCK further bytes.
+            data = np.concatenate([np.empty(BLOCK, np.uint8), frames.reshape(-1)])
+            crc = crc_of_each(data, BLOCK + HEAD + np.arange(rows) * width, np.full(rows, length))
+        _column(frames, HEAD + length, TAIL)[:] = masked(crc[start : start + most]).astype("<u4").view(f"V{TAIL}")
+        yield frames.reshape(-1).data
 
 
 @functools.lru_cache(maxsize=8)

@@ -66,7 +66,10 @@ def check(frames: memoryview) -> list[bytes]:
 
 
 def encoded(cells: dict[str, list[Any]], types: dict[str, str], exact_doubles: bool = False) -> list[dict[str, Any]]:
-    frames = ExampleEncoder(table_columns(types), exact_doubles).frames(rows_of(cells, types))
+    encoder, rows = ExampleEncoder(table_columns(types), exact_doubles), rows_of(cells, types)
+    frames = encoder.frames(rows)
+    for most in (1, 1000):
+        assert b"".join(map(bytes, encoder.pieces(rows, most))) == frames
     return [parsed(record) for record in check(frames)]
 
 
