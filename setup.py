@@ -189,7 +189,7 @@ setup(
     packages=find_packages(include=["akdl*", "bridge*", "operators*"]),
     package_data={
         "akdl": ["py.typed", "keras/*.json", "wire/*.pyi"],
-        "bridge": ["py.typed", "flink/*.java", "workarounds/*.java"],
+        "bridge": ["py.typed", "flink/*.java", "serving/*.java", "workarounds/*.java"],
         "operators": ["py.typed", "params/*.pyi"],
     },
     entry_points={"console_scripts": [f"{name} = {function}" for name, function in COMMANDS.items()]},

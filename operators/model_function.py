@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from akdl.storage.files import FileError, is_remote, local_path
-from bridge.exceptions import ConfigurationError, refused_at
-from bridge.schema import Schema, quoted
-from operators.predict_batch import PredictOp, TFSavedModelPredictBatchOp
-from operators.predict_function import PredictBatchOp
+from bridge.schema import quoted
+from operators.predict_function import function_settings
 
 if TYPE_CHECKING:
     from pyflink.table.udf import UserDefinedScalarFunctionWrapper
-
-_NAME = "model_function"
 
 
 def model_function(
@@ -44,27 +37,10 @@ def model_function(
     """
     from pyflink.table.udf import udf
 
-    from bridge.serving.prediction import PredictionSettings
     from bridge.serving.sql_function import ModelFunction
 
-    if params.keys() & {"selectedCols", "reservedCols"}:
-        raise ConfigurationError(f"{_NAME}: expected no selectedCols or reservedCols: inputSchemaStr has the arguments")
-    if unknown := params.keys() & {"modelCol", "candidatePath", "resumeDir", "idCol", "inferProcesses"}:
-        raise ConfigurationError(f"{_NAME}: {min(unknown)!r} is a parameter of operators alone")
-    is_function = callable(model) or re.search(r"\.py:\w+$", model)
-    make: Callable[..., PredictOp] = PredictBatchOp if is_function else TFSavedModelPredictBatchOp
-    op = make(**{"predictFn" if is_function else "modelPath": model}, outputSchemaStr=outputSchemaStr, **params)
-    with refused_at(_NAME, FileError):
-        path = "" if is_function else str(model) if is_remote(str(model)) else local_path(str(model))
-    inputs, outputs = Schema.parse(inputSchemaStr), Schema.parse(outputSchemaStr)
-    process = replace(op._process(inputs, outputs, elsewhere=False), operator=_NAME)
-    if any(file.shipped for file in process.user_files):
-        raise ConfigurationError(
-            f"{_NAME}: userFiles of more than 1 MB do not travel with a function: name a path in userParams"
-        )
-    results, error_column = {column.name: column.type.cast_sql for column in outputs}, op._values_of_all()["errorCol"]
-    if error_column is not None:
-        results[error_column] = "STRING"
-    row = "ROW<{}>".format(", ".join(f"{quoted(name)} {sql}" for name, sql in results.items()))
-    settings = PredictionSettings(process, path, inputs, outputs, tuple((name, True) for name in results), error_column)
-    return udf(ModelFunction(settings), result_type=row if len(results) > 1 else results.popitem()[1], func_type="pandas")
+    settings = function_settings("model_function", model, inputSchemaStr, outputSchemaStr, params)
+    types = {column.name: column.type.cast_sql for column in settings.output_schema}
+    results = [(name, types.get(name, "STRING")) for name, _ in settings.result]
+    row = "ROW<{}>".format(", ".join(f"{quoted(name)} {sql}" for name, sql in results))
+    return udf(ModelFunction(settings), result_type=row if len(results) > 1 else results[0][1], func_type="pandas")

@@ -47,7 +47,7 @@ from operators.prepare.requirements import Wanted
 from operators.progress.state import Shown
 
 if TYPE_CHECKING:
-    from bridge.serving.prediction import PredictionSettings
+    from bridge.serving.outputs import PredictionSettings
     from bridge.serving.resumption import Resumption
 
 _ENV_VARIABLE = "TF231_PYTHON_ENV_PATH"
@@ -99,7 +99,7 @@ class PredictOp(WithParams, Operator[Any]):
 
     def _settings(self, data: Operator[Any], model: str, has_models: bool) -> PredictionSettings:
         from bridge.flink.arrow_operators import Gathering
-        from bridge.serving.prediction import PredictionSettings
+        from bridge.serving.outputs import PredictionSettings
 
         name, values, columns = type(self).__name__, self._values_of_all(), data.getColNames()
         self._check_known("selectedCols", values["selectedCols"], columns)

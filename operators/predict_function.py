@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from akdl.storage.files import FileError, is_remote, local_path
 from akdl.wire import Serving
 from bridge.exceptions import ConfigurationError, refused_at
+from bridge.schema import Schema
 from bridge.settings import UserFile
 from operators.base.job import environment_of
 from operators.batch_operator import BatchOperator
 from operators.flink.env import prepare_for_stream
 from operators.params.accessors import FunctionPredictParams, FunctionPredictStreamParams
 from operators.params.function_script import FunctionScript
-from operators.predict_batch import PredictOp
+from operators.predict_batch import PredictOp, TFSavedModelPredictBatchOp
 from operators.prepare.main_script import check_defines
 from operators.prepare.requirements import Wanted, wanted_in
 from operators.prepare.user_files import read_files
 from operators.stream_operator import StreamOperator
+
+if TYPE_CHECKING:
+    from bridge.serving.outputs import PredictionSettings
 
 
 class _FunctionOp(PredictOp):
@@ -74,3 +84,29 @@ class PredictStreamOp(FunctionPredictStreamParams, _FunctionOp, StreamOperator):
         prepare_for_stream(environment_of(data.getOutputTable()), values["chunkWait"])
         self._predict(data, "")
         return self
+
+
+def function_settings(
+    name: str, model: str | Callable[..., object], inputs: str, outputs: str, params: Mapping[str, object]
+) -> PredictionSettings:
+    """Settings of a function of SQL that predicts. The result has the outputs, and then the column of errors."""
+    from bridge.serving.outputs import PredictionSettings
+
+    if params.keys() & {"selectedCols", "reservedCols"}:
+        raise ConfigurationError(f"{name}: expected no selectedCols or reservedCols: the inputs are the arguments")
+    if unknown := params.keys() & {"modelCol", "candidatePath", "resumeDir", "idCol", "inferProcesses"}:
+        raise ConfigurationError(f"{name}: {min(unknown)!r} is a parameter of operators alone")
+    is_function = callable(model) or re.search(r"\.py:\w+$", model)
+    make: Callable[..., PredictOp] = PredictBatchOp if is_function else TFSavedModelPredictBatchOp
+    op = make(**{"predictFn" if is_function else "modelPath": model}, outputSchemaStr=outputs, **params)
+    with refused_at(name, FileError):
+        path = "" if is_function else str(model) if is_remote(str(model)) else local_path(str(model))
+    arguments, results = Schema.parse(inputs), Schema.parse(outputs)
+    process = replace(op._process(arguments, results, elsewhere=False), operator=name)
+    if any(file.shipped for file in process.user_files):
+        raise ConfigurationError(
+            f"{name}: userFiles of more than 1 MB do not travel with a function: name a path in userParams"
+        )
+    error_column: str | None = op._values_of_all()["errorCol"]
+    names = results.names if error_column is None else [*results.names, error_column]
+    return PredictionSettings(process, path, arguments, results, tuple((each, True) for each in names), error_column)

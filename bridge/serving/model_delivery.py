@@ -26,7 +26,7 @@ from pyflink.table import StreamTableEnvironment, Table
 from akdl.folders.file_lock import try_lock
 from bridge.codec.ipc import read_batch
 from bridge.exceptions import ConfigurationError, TaskError
-from bridge.flink.arrow_operators import Dealing, keyed, rows_for_members, sent_at_once
+from bridge.flink.arrow_operators import Dealing, Gathering, keyed, rows_for_members, sent_at_once
 from bridge.flink.elements import KEY_AND_ELEMENT, KEYED_ELEMENT, Element
 from bridge.flink.exchange import check_parallelism
 from bridge.flink.keys import one_key_per_subtask
@@ -35,7 +35,7 @@ from bridge.folders.user_folders import model_place
 from bridge.group.addresses import folder_id, own_host
 from bridge.schema import quoted
 from bridge.serving.model_rows import DamagedModel, Model, ModelRow, ModelRows
-from bridge.serving.prediction import PredictionSettings, model_process
+from bridge.serving.outputs import PredictionSettings, model_process
 from bridge.table_env import has_checkpoints, planning, uids
 from bridge.workarounds.beam_workers import close_with_worker
 from bridge.workarounds.pyflink_defects import column_names
@@ -72,7 +72,7 @@ def deliver_models(
         models,
         [COLLECT_KEY],
         Dealing.BY_CHUNK,
-        settings.gathering,
+        settings.gathering or Gathering(),
         members=[COLLECT_KEY, *keys],
         uid=uid("rows"),
         where=f"{operator}: the stream of models",

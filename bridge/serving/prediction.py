@@ -11,7 +11,6 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,12 +21,10 @@ from pyflink.datastream import ProcessFunction, RuntimeContext
 from pyflink.fn_execution.coder_impl_fast import InternalRow
 from pyflink.table import StreamTableEnvironment, Table
 
-from akdl.storage.model_place import PlacedModel
 from akdl.wire import Prediction
 from bridge.codec.ipc import read_batch, selected
 from bridge.codec.to_arrow import ColumnDecoder
 from bridge.codec.to_columns import to_columns
-from bridge.exceptions import BridgeError, RowError
 from bridge.files.parts import parts_from
 from bridge.files.reading import FileParts, FileTable, SourceFiles
 from bridge.flink.arrow_operators import Gathering, chunks_of, column_types, logical_type, parallelism_of, table_of, upsert_keys
@@ -35,12 +32,13 @@ from bridge.flink.elements import ELEMENT, Element, Origin, pieces, with_origin
 from bridge.flink.file_rows import in_small_bundles, parts_of_files
 from bridge.flink.metrics import PredictionMetrics
 from bridge.flink.time_attributes import PROCTIME, ROWTIME, event_time, time_attributes, with_plain_times
-from bridge.folders.shipped import path_on_host, ship, ship_own_packages
+from bridge.folders.shipped import ship, ship_own_packages
 from bridge.host.allocator import give_large_blocks_back
 from bridge.member.observer import TaskObserver
-from bridge.schema import Schema, quoted
-from bridge.serving.model_process import ModelProcess, ModelSettings, Request, StalledModel
-from bridge.serving.resumption import PredictionParts, Resumption
+from bridge.schema import quoted
+from bridge.serving.model_process import ModelProcess, Request, StalledModel
+from bridge.serving.outputs import PredictionSettings, model_process, with_outputs
+from bridge.serving.resumption import PredictionParts
 from bridge.settings import PythonArchive
 from bridge.table_env import planning, uids
 from bridge.workarounds.beam_workers import close_with_worker
@@ -48,30 +46,6 @@ from bridge.workarounds.beam_workers import close_with_worker
 # Requests of a task that are under way, so that the model process computes while chunks travel.
 _MOST_SENT = 3
 _MOST_SENT_BYTES = 16 << 20
-
-
-@dataclass(frozen=True)
-class PredictionSettings:
-    """Settings of a predictor: a `model` that is shipped or on every host, or a `placed` one that each host fetches.
-
-    `result` has the name of each column, and True for an output, False for an input that stays. Without an `error_column` the
-    job fails at the first row that cannot be predicted.
-    """
-
-    process: ModelSettings
-    model: str
-    input_schema: Schema
-    output_schema: Schema
-    result: tuple[tuple[str, bool], ...]
-    error_column: str | None = None
-    gathering: Gathering = field(default_factory=Gathering)
-    placed: PlacedModel | None = None
-    resumption: Resumption | None = None
-
-    @property
-    def columns(self) -> tuple[tuple[str, bool], ...]:
-        """`result` with the column of errors."""
-        return self.result if self.error_column is None else (*self.result, (self.error_column, True))
 
 
 @planning()
@@ -102,7 +76,7 @@ def predict_table(
     uid = uids(table_env, settings.process.operator)
     read = None
     if files is None:
-        chunks, updates = chunks_of(table_env, kept, settings.gathering, uid("rows"), sends_all_out=True)
+        chunks, updates = chunks_of(table_env, kept, settings.gathering or Gathering(), uid("rows"), sends_all_out=True)
     else:
         read = files.table.selected([column.name for column in files.table.columns if column.name in needed])
         chunks, updates = parts_of_files(table_env, read, files.addresses, uid), False
@@ -124,12 +98,6 @@ def predict_table(
     table_env.create_temporary_view(view, result)
     cells = [f"PROCTIME() AS {quoted(name)}" if name in proctimes else quoted(name) for name, _ in settings.columns]
     return table_env.sql_query(f"SELECT {', '.join(cells)} FROM {view}")
-
-
-def model_process(settings: PredictionSettings, copy: int = 0) -> ModelProcess:
-    """Join a process of this host with the model, which is started if need be; it may have several."""
-    process = replace(settings.process, group=f"{settings.process.group}_{copy}") if copy else settings.process
-    return ModelProcess(process, settings.placed or path_on_host(settings.model))
 
 
 class _Predict(ProcessFunction):  # type: ignore[misc]
@@ -245,29 +213,3 @@ def kinds_by_key(batch: pa.RecordBatch, kinds: bytes, key: list[str]) -> bytes:
             pairs[:-1] &= pc.equal(column[:-1], column[1:]).fill_null(False).to_numpy(zero_copy_only=False)
     found[(found == RowKind.UPDATE_BEFORE.value) & ~pairs] = RowKind.DELETE.value
     return found.tobytes()
-
-
-def with_outputs(
-    batch: pa.RecordBatch, prediction: Prediction, decoder: ColumnDecoder, settings: PredictionSettings
-) -> pa.RecordBatch:
-    """Add the model's outputs to rows, and error messages where a column is named for them (else RowError)."""
-    rows = batch.num_rows
-    if prediction.rows.rows != rows or any(bad.row >= rows for bad in prediction.bad_rows):
-        raise BridgeError(
-            f"{settings.process.operator}: the model process returned other rows than the {rows} that it received"
-        )
-    cells = dict(zip(batch.schema.names, batch.columns))
-    if settings.error_column is not None:
-        errors = np.full(rows, None, object)
-        for bad in prediction.bad_rows:
-            errors[bad.row] = bad.message
-        cells[settings.error_column] = pa.array(errors, pa.string())
-    elif prediction.bad_rows:
-        bad = prediction.bad_rows[0]
-        remedy = "Replace nulls with defaults, or with COALESCE in SQL; or set" if "null" in bad.message else "Set"
-        raise RowError(
-            f"{settings.process.operator}: row {bad.row} of a batch cannot be predicted: {bad.message}. "
-            f"{remedy} errorCol, a column for such messages, so that the job continues"
-        )
-    cells.update(zip(settings.output_schema.names, decoder.decode(prediction.rows)))
-    return pa.record_batch(list(cells.values()), names=list(cells))

@@ -16,7 +16,7 @@ from bridge.codec.to_arrow import ColumnDecoder
 from bridge.codec.to_columns import to_columns
 from bridge.exceptions import RowError
 from bridge.schema import Column
-from bridge.serving.prediction import PredictionSettings, model_process, with_outputs
+from bridge.serving.outputs import PredictionSettings, model_process, with_outputs
 from bridge.workarounds.beam_workers import close_with_worker
 
 _LARGEST_EXACT = 1 << 53  # integers beyond it have no float64 of their own

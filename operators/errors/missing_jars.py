@@ -12,7 +12,9 @@ from contextlib import suppress
 from akdl.near_names import did_you_mean
 from bridge.exceptions import ConfigurationError
 
-CONNECTOR, FORMAT, CATALOG = "connector", "format", "catalog"
+CONNECTOR, FORMAT, CATALOG, PROVIDER = "connector", "format", "catalog", "model provider"
+
+OWN = "akdl"  # the provider of models for ML_PREDICT, which is compiled here
 
 _FLINK = "org.apache.flink:flink-"
 _POSTGRESQL = "org.postgresql:postgresql:42.7.14"
@@ -41,6 +43,7 @@ JARS: dict[str, dict[str, tuple[str, ...]]] = {
         "2.1+": ("org.apache.paimon:paimon-flink-2.1:1.3.0", *_HADOOP),
     },
     "s3": {"1.20+": (f"{_FLINK}s3-fs-hadoop:{{flink}}",)},
+    OWN: {"2.1+": (f"{OWN}:models:{{flink}}",)},
 }
 _NAMES = {"upsert-kafka": "kafka", "jdbc": "jdbc-postgresql"}  # names in Flink that are not the names of their jars
 # Factory classes that jars register as services.
@@ -88,7 +91,8 @@ def missing_jar(text: str) -> ConfigurationError | None:
     if match is None:
         return None
     factory, name = match["factory"] or "", match["name"]
-    kind = FORMAT if match["format"] or "Format" in factory else CATALOG if "Catalog" in factory else CONNECTOR
+    kinds = {"Format": FORMAT, "Catalog": CATALOG, "ModelProvider": PROVIDER}
+    kind = FORMAT if match["format"] else next((kind for part, kind in kinds.items() if part in factory), CONNECTOR)
     known = [each for each in (match["known"] or "").split() if each not in _NOT_FOR_USERS]
     if not known and kind == FORMAT:
         known = [each for what, each in in_folder(lib_folder()) if what == FORMAT]

@@ -6,9 +6,11 @@ import argparse
 import functools
 import glob
 import hashlib
+import importlib.resources
 import logging
 import os
 import re
+import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -20,12 +22,15 @@ from akdl.near_names import did_you_mean
 from akdl.storage.whole_file import WholeFile
 from bridge.exceptions import ConfigurationError
 from bridge.folders.user_folders import cache_folder
-from operators.errors.missing_jars import JARS, coordinates, flink_version
+from operators.errors.missing_jars import JARS, OWN, coordinates, flink_version
+from operators.flink.java import start_java
 
 logger = logging.getLogger(__name__)
 
 _ANSWER_S = 60.0  # silence of a repository before a download fails
 _COORDINATES = re.compile(r"[\w.-]+(:[\w.-]+){2,4}")
+_MODELS = "SqlModels"  # Java text, and its class
+_SERVICES = "META-INF/services/org.apache.flink.table.factories.Factory"
 _PLUGINS = "flink-s3-fs-"  # which Flink loads from folders of plugins alone
 
 
@@ -93,6 +98,10 @@ def paths_of(jars: Sequence[str], repository: str | None = None) -> list[str]:
 def _coordinates_of(jar: str) -> Sequence[str]:
     if _COORDINATES.fullmatch(jar):
         return [jar]
+    if jar == OWN and not coordinates(jar):
+        raise ConfigurationError(
+            f"jars: {OWN} is for ML_PREDICT, which Flink has since 2.1, and this is Flink {flink_version()}"
+        )
     if jar not in JARS:
         raise ConfigurationError(
             f"jars: unknown name {jar!r}{did_you_mean(jar, JARS)}. Expected {', '.join(JARS)}, coordinates such as "
@@ -111,17 +120,28 @@ def _place(coordinate: str) -> str:
     """Path of a jar in the cache, which has the layout of a repository."""
     from maven_artifact import Artifact
 
+    if coordinate.startswith(f"{OWN}:"):
+        coordinate += f"-{hashlib.sha256(_models().encode()).hexdigest()[:12]}"
     return str(Artifact.parse(coordinate).uri(cache_folder("jars")))
 
 
+def _models() -> str:
+    """Return the Java text of the provider of models."""
+    return (importlib.resources.files("bridge.serving") / f"{_MODELS}.java").read_text(encoding="utf-8")
+
+
 def _cached(coordinate: str, repository: str | None) -> str:
-    """Return the path of a jar in the cache, where a download takes its name once it is whole and its checksum is right."""
+    """Return the path of a jar in the cache, where one takes its name once it is whole and its checksum is right."""
     path, folder = _place(coordinate), cache_folder("jars")
     if not os.path.exists(path):
         os.makedirs(os.path.dirname(folder), exist_ok=True)
         with locked(folder):  # other programs wait, and then find it
             if not os.path.exists(path):
-                _fetch(coordinate, path, repository or _configured())
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                if coordinate.startswith(f"{OWN}:"):
+                    _compile(path)
+                else:
+                    _fetch(coordinate, path, repository or _configured())
     return path
 
 
@@ -131,7 +151,6 @@ def _fetch(coordinate: str, path: str, repository: str | None) -> None:
     base = (repository or Resolver.default().base).rstrip("/")
     url = Artifact.parse(coordinate).uri(base)
     logger.info("fetching %s from %s", coordinate, shown(base))
-    os.makedirs(os.path.dirname(path), exist_ok=True)
     try:
         checksum, jar = (Requestor().request(each, None, timeout=_ANSWER_S).content for each in (f"{url}.sha1", url))
         expected, digest = checksum.decode("ascii", "replace").split()[:1], hashlib.sha1(jar).hexdigest()
@@ -144,6 +163,19 @@ def _fetch(coordinate: str, path: str, repository: str | None) -> None:
             f"jars: {coordinate} was not fetched from {shown(base)}: {masked(str(error), base)}. To use another repository, "
             "set AKDL_MAVEN_REPOSITORY or give akdl-jars --repository URL"
         ) from None
+
+
+def _compile(path: str) -> None:
+    """Make the jar of the provider of models with Flink's own compiler of generated code."""
+    from pyflink.java_gateway import get_gateway
+
+    start_java()
+    compiler = get_gateway().jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.cook(_models())
+    with WholeFile(path) as file, zipfile.ZipFile(file, "w") as jar:
+        for name, code in compiler.getBytecodes().items():
+            jar.writestr(f"{name}.class", bytes(code))
+        jar.writestr(_SERVICES, f"{_MODELS}\n")
 
 
 def _configured() -> str | None:

@@ -50,7 +50,7 @@ from bridge.member.bridge_server import BridgeServer
 from bridge.member.session import ProtocolError, Session
 from bridge.schema import Schema, table_columns
 from bridge.serving.model_process import ModelSettings
-from bridge.serving.prediction import PredictionSettings, with_outputs
+from bridge.serving.outputs import PredictionSettings, with_outputs
 from bridge.settings import GroupSettings
 from tests.bridge.member.test_extra_input_delivery import HOSTS, Place
 from tests.support.fuzzing import cases, damage_message, damaged, outcomes

@@ -55,7 +55,7 @@ def test_sql(env: MLEnv, modules: pathlib.Path) -> None:
         (
             "m",
             {"selectedCols": ["x"]},
-            "model_function: expected no selectedCols or reservedCols: inputSchemaStr has the arguments",
+            "model_function: expected no selectedCols or reservedCols: the inputs are the arguments",
         ),
         ("m", {"inferBatchSize": 0}, "parameter 'inferBatchSize': expected a whole number of at least 1"),
         ("m", {"inferProcesses": 2}, "model_function: 'inferProcesses' is a parameter of operators alone"),

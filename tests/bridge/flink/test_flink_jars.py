@@ -77,6 +77,8 @@ def package_of_grpc(jar: pathlib.Path) -> str:
 @pytest.mark.parametrize("text", TEXTS, ids=lambda path: path.stem)
 def test_a_text_compiles(text: pathlib.Path, jars: list[pathlib.Path], loader: Any) -> None:
     source = text.read_text(encoding="utf-8")
+    if "ModelProviderFactory" in source and jars[-1].name.startswith(("flink-python-1.", "flink-python-2.0.")):
+        pytest.skip("Flink has ML_PREDICT since 2.1, so jars=['akdl'] is refused before")
     if "GRPC." in source:
         source = source.replace("GRPC.", package_of_grpc(jars[-1]) + ".")
     # By reflection: py4j keeps methods by the names of classes, and would take those of another release.

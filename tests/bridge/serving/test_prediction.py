@@ -21,7 +21,8 @@ from bridge.flink.elements import Element
 from bridge.flink.time_attributes import PROCTIME, ROWTIME, time_attributes
 from bridge.schema import Schema
 from bridge.serving.model_process import ModelSettings
-from bridge.serving.prediction import PredictionSettings, _Predict, kinds_by_key, predict_table
+from bridge.serving.outputs import PredictionSettings
+from bridge.serving.prediction import _Predict, kinds_by_key, predict_table
 from operators import useLocalEnv
 from tests.akdl.serving import models
 from tests.support.leftovers import suspend, task_processes, wait_until

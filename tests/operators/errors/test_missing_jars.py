@@ -58,6 +58,12 @@ def test_the_plugin_of_a_storage() -> None:
     assert missing_jar(text.format("gs")) is None
 
 
+def test_the_jar_of_the_provider() -> None:
+    told = str(missing_jar(KAFKA.replace("'kafka'", "'akdl'").replace("DynamicTableFactory", "ModelProviderFactory")))
+    assert told.startswith("Flink has no model provider 'akdl': its jar is missing. Available: ")
+    assert "config={'jars': ['akdl']}" in told
+
+
 def test_a_wrong_name() -> None:
     told = str(missing_jar(KAFKA.replace("'kafka'", "'datagne'")))
     assert told.startswith("Flink has no connector 'datagne' (did you mean 'datagen'?). Available: blackhole, datagen.\n")

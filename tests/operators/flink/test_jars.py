@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import pathlib
 import subprocess
 import sys
 import threading
+import zipfile
 
 import pytest
 
@@ -136,6 +138,24 @@ def test_releases_of_flink(monkeypatch: pytest.MonkeyPatch) -> None:
     assert versions("jdbc", "1.20.5")[0] == "3.3.0-1.20" and versions("jdbc", "2.3.0")[0] == "4.0.0-2.0"
     assert versions("paimon", "2.0.2")[0] == "2.0.0" and versions("paimon", "1.19.3") == [] == versions("nothing", "2.3.0")
     assert all(len(each.split(":")) == 3 for name in JARS for release in JARS[name].values() for each in release)
+
+
+@pytest.mark.flink
+def test_the_provider_of_models_is_compiled_once(home: pathlib.Path) -> None:
+    (path,) = jars.paths_of(["akdl"])
+    with zipfile.ZipFile(path) as jar:
+        assert {"SqlModels.class", "SqlModels$Function.class"} < set(jar.namelist())
+        assert jar.read("META-INF/services/org.apache.flink.table.factories.Factory") == b"SqlModels\n"
+    made = os.stat(path).st_mtime_ns
+    assert jars.paths_of(["akdl"]) == [path] and os.stat(path).st_mtime_ns == made
+    assert any(line.split()[:2] == ["akdl", "there"] for line in jars._listed())
+
+
+def test_the_provider_of_models_needs_ml_predict(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(missing_jars, "flink_version", lambda: "2.0.1")
+    monkeypatch.setattr(jars, "flink_version", lambda: "2.0.1")
+    with pytest.raises(ConfigurationError, match="akdl is for ML_PREDICT, which Flink has since 2.1, and this is Flink 2.0.1"):
+        jars.paths_of(["akdl"])
 
 
 def test_jars_of_an_environment(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,298 @@
+import org.apache.flink.configuration.ConfigOption;
+import org.apache.flink.configuration.ConfigOptions;
+import org.apache.flink.python.PythonOptions;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
+import org.apache.flink.table.data.DecimalData;
+import org.apache.flink.table.data.GenericRowData;
+import org.apache.flink.table.data.RowData;
+import org.apache.flink.table.factories.FactoryUtil;
+import org.apache.flink.table.factories.ModelProviderFactory;
+import org.apache.flink.table.functions.AsyncPredictFunction;
+import org.apache.flink.table.functions.FunctionContext;
+import org.apache.flink.table.ml.AsyncPredictRuntimeProvider;
+import org.apache.flink.table.ml.ModelProvider;
+import org.apache.flink.table.runtime.arrow.serializers.ArrowSerializer;
+import org.apache.flink.table.runtime.typeutils.RowDataSerializer;
+import org.apache.flink.table.types.logical.DecimalType;
+import org.apache.flink.table.types.logical.LogicalType;
+import org.apache.flink.table.types.logical.RowType;
+import org.apache.flink.table.types.logical.utils.LogicalTypeUtils;
+import org.apache.flink.util.IOUtils;
+import java.io.IOException;
+import java.io.OutputStream;
+import java.math.BigDecimal;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.FutureTask;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * The provider 'akdl' of CREATE MODEL: rows of ML_PREDICT go through the pipes of a Python process, see ml_predict.py.
+ *
+ * <p>The tasks of a job in this JVM share the process. What it gets is a line of JSON and one Arrow stream, and it answers with
+ * an Arrow stream: an empty batch once the model is loaded, then a batch for each one. Rows that arrive while it computes form
+ * the next batch. It ends with its input, and so with this JVM.
+ */
+public class SqlModels implements ModelProviderFactory {
+  private static final ConfigOption PATH = ConfigOptions.key("path").stringType().noDefaultValue();
+  private static final ConfigOption PARAMS = ConfigOptions.key("params").stringType().defaultValue("{}");
+
+  public String factoryIdentifier() {
+    return "akdl";
+  }
+
+  public Set requiredOptions() {
+    return Collections.singleton(PATH);
+  }
+
+  public Set optionalOptions() {
+    return Collections.singleton(PARAMS);
+  }
+
+  public ModelProvider createModelProvider(ModelProviderFactory.Context context) {
+    FactoryUtil.ModelProviderFactoryHelper helper = FactoryUtil.createModelProviderFactoryHelper(this, context);
+    helper.validate();
+    RowType inputs = (RowType) context.getCatalogModel().getResolvedInputSchema().toPhysicalRowDataType().getLogicalType();
+    RowType outputs = (RowType) context.getCatalogModel().getResolvedOutputSchema().toPhysicalRowDataType().getLogicalType();
+    Map settings = new HashMap();
+    settings.put("path", helper.getOptions().get(PATH));
+    settings.put("params", helper.getOptions().get(PARAMS));
+    settings.put("inputs", inputs.asSerializableString());
+    settings.put("outputs", outputs.asSerializableString());
+    try {
+      String line = new ObjectMapper().writeValueAsString(settings) + "\n";
+      return new Function((String) context.getConfiguration().get(PythonOptions.PYTHON_EXECUTABLE), line, inputs, outputs);
+    } catch (IOException error) {
+      throw new IllegalStateException(error);
+    }
+  }
+
+  public static class Function extends AsyncPredictFunction implements AsyncPredictRuntimeProvider {
+    private final String python;
+    private final String settings;
+    private final RowType inputs;
+    private final RowType outputs;
+    private transient Pipe pipe;
+
+    public Function(String python, String settings, RowType inputs, RowType outputs) {
+      this.python = python;
+      this.settings = settings;
+      this.inputs = inputs;
+      this.outputs = outputs;
+    }
+
+    public AsyncPredictFunction createAsyncPredictFunction(ModelProvider.Context context) {
+      return this;
+    }
+
+    public ModelProvider copy() {
+      return this;
+    }
+
+    public void open(FunctionContext context) throws Exception {
+      pipe = Pipe.join(python, settings, inputs, outputs);
+      pipe.loaded.get(); // its own time limit is startTimeout
+    }
+
+    public void close() throws Exception {
+      if (pipe != null) {
+        pipe.leave();
+        pipe = null;
+      }
+    }
+
+    public CompletableFuture asyncPredict(RowData row) {
+      GenericRowData cells = (GenericRowData) row;
+      for (int i = 0; i < cells.getArity(); i++) {
+        cells.setField(i, cast(cells.getField(i), i));
+      }
+      Waiting waiting = new Waiting(cells);
+      pipe.waiting.add(waiting);
+      return waiting;
+    }
+
+    /** Return a cell in the type of the model: Flink permits columns of other types, and does not cast them here. */
+    private Object cast(Object value, int column) {
+      LogicalType type = inputs.getTypeAt(column);
+      Class wanted = LogicalTypeUtils.toInternalConversionClass(type);
+      if (value == null || wanted.isInstance(value)) {
+        return value;
+      }
+      Object given = value instanceof DecimalData ? ((DecimalData) value).toBigDecimal() : value;
+      if (given instanceof Number) {
+        Number number = (Number) given;
+        if (wanted == Double.class) {
+          return Double.valueOf(number.doubleValue());
+        } else if (wanted == Float.class) {
+          return Float.valueOf(number.floatValue());
+        } else if (wanted == Long.class) {
+          return Long.valueOf(number.longValue());
+        } else if (wanted == Integer.class) {
+          return Integer.valueOf(number.intValue());
+        } else if (wanted == Short.class) {
+          return Short.valueOf(number.shortValue());
+        } else if (wanted == DecimalData.class) {
+          DecimalType to = (DecimalType) type;
+          return DecimalData.fromBigDecimal(new BigDecimal(number.toString()), to.getPrecision(), to.getScale());
+        }
+      }
+      String name = (String) inputs.getFieldNames().get(column);
+      throw new IllegalArgumentException(
+          "ML_PREDICT: input '" + name + "': expected " + type + ", got a " + value.getClass().getSimpleName() + ": CAST it");
+    }
+  }
+
+  /** A row, and the future of its answer. */
+  private static class Waiting extends CompletableFuture {
+    final RowData row;
+
+    Waiting(RowData row) {
+      this.row = row;
+    }
+  }
+
+  /** The process of a model, and the thread that writes to it and reads from it. */
+  private static class Pipe implements Callable {
+    private static final Map RUNNING = new HashMap();
+    private static final Waiting END = new Waiting(null);
+    private static final long END_S = 10;
+
+    final CompletableFuture loaded = new CompletableFuture();
+    final LinkedBlockingQueue waiting = new LinkedBlockingQueue();
+    private final String settings;
+    private final RowDataSerializer copier;
+    private final ArrowSerializer rows;
+    private final Process process;
+    private int users = 0; // under the lock of RUNNING
+
+    private Pipe(String python, String settings, RowType inputs, RowType outputs) throws IOException {
+      this.settings = settings;
+      copier = new RowDataSerializer(outputs);
+      rows = new ArrowSerializer(inputs, outputs);
+      process = new ProcessBuilder(new String[] {python, "-m", "operators.serve.ml_predict"}).start();
+      Thread thread = new Thread(new FutureTask(this), "akdl-ml-predict");
+      thread.setDaemon(true);
+      thread.start();
+    }
+
+    static Pipe join(String python, String settings, RowType inputs, RowType outputs) throws IOException {
+      synchronized (RUNNING) {
+        Pipe pipe = (Pipe) RUNNING.get(settings);
+        if (pipe == null) {
+          pipe = new Pipe(python, settings, inputs, outputs);
+          RUNNING.put(settings, pipe);
+        }
+        pipe.users++;
+        return pipe;
+      }
+    }
+
+    void leave() throws InterruptedException {
+      synchronized (RUNNING) {
+        if (--users > 0) {
+          return;
+        }
+        RUNNING.remove(settings, this); // a failed one may have a successor
+      }
+      waiting.add(END);
+      try {
+        process.waitFor(END_S, TimeUnit.SECONDS);
+      } finally {
+        process.destroyForcibly();
+      }
+    }
+
+    /** Answer rows until the end; after a failure with its reason. */
+    public Object call() throws Exception {
+      Throwable failure = null;
+      try {
+        OutputStream out = process.getOutputStream();
+        out.write(settings.getBytes("UTF-8"));
+        rows.open(process.getInputStream(), out);
+        out.flush();
+        rows.load(); // the empty batch of a loaded model
+        loaded.complete(null);
+      } catch (Throwable error) {
+        failure = reason(error);
+        loaded.completeExceptionally(failure);
+      }
+      for (List batch = take(); batch.get(batch.size() - 1) != END; batch = take()) {
+        try {
+          if (failure == null) {
+            predict(batch);
+            continue;
+          }
+        } catch (Throwable error) {
+          failure = reason(error);
+        }
+        for (int i = 0; i < batch.size(); i++) {
+          ((Waiting) batch.get(i)).completeExceptionally(failure);
+        }
+      }
+      endInput();
+      return null;
+    }
+
+    /** Wait for rows, and return all that have come. */
+    private List take() throws InterruptedException {
+      List batch = new ArrayList();
+      batch.add(waiting.take());
+      waiting.drainTo(batch);
+      return batch;
+    }
+
+    private void predict(List batch) throws Exception {
+      for (int i = 0; i < batch.size(); i++) {
+        rows.write(((Waiting) batch.get(i)).row);
+      }
+      rows.finishCurrentBatch();
+      process.getOutputStream().flush();
+      int answered = rows.load();
+      if (answered != batch.size()) {
+        throw new IOException("ML_PREDICT: expected " + batch.size() + " answers, got " + answered);
+      }
+      for (int i = 0; i < batch.size(); i++) {
+        ((Waiting) batch.get(i)).complete(Collections.singletonList(copier.copy(rows.read(i))));
+      }
+    }
+
+    /** Let the process end. */
+    private void endInput() {
+      try {
+        rows.close();
+      } catch (Exception error) {
+        // it was not opened, or the process has ended
+      }
+      IOUtils.closeQuietly(process.getOutputStream());
+    }
+
+    /** What the process says about its end; the error itself where it ended well. */
+    private Throwable reason(Throwable error) {
+      synchronized (RUNNING) {
+        RUNNING.remove(settings, this);
+      }
+      endInput();
+      try {
+        if (!process.waitFor(END_S, TimeUnit.SECONDS)) {
+          process.destroyForcibly().waitFor(); // which closes its pipes
+        }
+        String told = new String(process.getErrorStream().readAllBytes(), "UTF-8").trim();
+        if (!told.startsWith("bridge.") && process.exitValue() != 0) {
+          String ended = "bridge.exceptions.TaskError: ML_PREDICT: the process that predicts ended with status ";
+          told = ended + process.exitValue() + "\n" + told;
+        }
+        return told.isEmpty() ? error : new RuntimeException("\n" + told, error);
+      } catch (Exception other) {
+        error.addSuppressed(other);
+        return error;
+      }
+    }
+  }
+}

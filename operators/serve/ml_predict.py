@@ -1,0 +1,79 @@
+"""Process that predicts for ML_PREDICT in SQL: an Arrow stream in, one out, see SqlModels.java in bridge/serving.
+
+The first line of its input has the settings. Like a task of an operator, it starts the model process of its host.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from typing import BinaryIO
+
+import pyarrow as pa
+
+from bridge.codec.ipc import arrow_schema, selected
+from bridge.codec.to_arrow import ColumnDecoder
+from bridge.codec.to_columns import to_columns
+from bridge.exceptions import BridgeError, ConfigurationError, refused_at
+from bridge.schema import Schema, schema_text
+from bridge.serving.outputs import PredictionSettings, model_process, with_outputs
+from operators.predict_function import function_settings
+
+_NAME = "ML_PREDICT"
+
+
+def settings_of(line: bytes) -> tuple[PredictionSettings, Schema]:
+    """Read the settings, and the columns of the result, with that of errors among them."""
+    given = json.loads(line)
+    inputs, outputs = (given[name].partition("<")[2].rpartition(">")[0] for name in ("inputs", "outputs"))  # ROW<...> NOT NULL
+    result = Schema.parse(outputs)
+    with refused_at(f"{_NAME}: the option 'params' is not an object of JSON", TypeError, ValueError):
+        params = dict(json.loads(given["params"]))
+    predicted = [column for column in result if column.name != params.get("errorCol")]
+    text = schema_text([column.name for column in predicted], [column.type.sql for column in predicted])
+    settings = function_settings(_NAME, given["path"], inputs, text, params)
+    if missing := {name for name, _ in settings.result} - set(result.names):
+        raise ConfigurationError(f"{_NAME}: OUTPUT of the model lacks the errorCol {min(missing)!r}, a STRING")
+    if settings.error_column and (strict := [column.name for column in result if not column.type.nullable]):
+        raise ConfigurationError(
+            f"{_NAME}: OUTPUT {strict[0]!r} is NOT NULL, but with errorCol bad rows have nulls: remove NOT NULL"
+        )
+    return settings, result
+
+
+def serve(given: BinaryIO, answers: BinaryIO) -> None:
+    """Predict batches until the input ends."""
+    settings, result = settings_of(given.readline())
+    decoder, schema = ColumnDecoder(settings.output_schema, "the model"), arrow_schema(result.all_nullable)
+    process = model_process(settings)
+    try:
+        with pa.ipc.open_stream(given) as batches, pa.ipc.new_stream(answers, schema) as predicted:
+            predicted.write_batch(pa.RecordBatch.from_pylist([], schema))
+            answers.flush()
+            for batch in batches:
+                prediction = process.predict(to_columns(batch, settings.input_schema))
+                predicted.write_batch(selected(with_outputs(batch, prediction, decoder, settings), result.names))
+                answers.flush()
+    finally:
+        process.close()
+
+
+def main() -> int:
+    """Serve the JVM that has started this process. Its pipes are for Arrow, and at the end for one error."""
+    answers, errors = (os.fdopen(os.dup(number), "wb") for number in (1, 2))
+    for number in (1, 2):  # of libraries that print
+        os.dup2(os.open(os.devnull, os.O_WRONLY), number)
+    try:
+        serve(sys.stdin.buffer, answers)
+    except Exception as error:
+        known = f"bridge.exceptions.{type(error).__name__}: {error}"  # as Flink has the errors of Python functions
+        with errors:
+            errors.write((known if isinstance(error, BridgeError) else traceback.format_exc()).encode())
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,303 @@
+"""ML_PREDICT in jobs of SQL, and its process alone. The models are functions, which need no TensorFlow."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pathlib
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import psutil
+import pyarrow as pa
+import pytest
+
+from bridge.errors.flink_errors import readable
+from bridge.exceptions import ConfigurationError, SchemaError, TaskError
+from operators import MLEnv, resetEnv, useLocalEnv
+from operators.serve.ml_predict import settings_of
+from tests.support.environment import ENVIRONMENT
+from tests.support.leftovers import is_running, task_processes, wait_until
+
+SCORE = """
+import numpy as np
+
+def load():
+    def predict(batch):
+        print("not for the pipe")
+        first = next(iter(batch.values()))
+        if "x" in batch:
+            return {"y": 2 * first}
+        text = np.array([f"<{each}>" for each in batch["s"]], object)
+        return {"y": batch["f"] + batch["d"] + batch["i"], "big": batch["j"], "text": text, "no": ~batch["b"],
+                "pair": np.stack([first, batch["d"]], 1)}
+    return predict
+"""
+ROWS = """
+(1, CAST(2 AS SMALLINT), CAST(1.25 AS DECIMAL(10, 2)), 9007199254740993, 'ü', TRUE),
+(2, CAST(3 AS SMALLINT), CAST(2.5 AS DECIMAL(10, 2)), -7, CAST(NULL AS STRING), FALSE)
+"""
+
+
+@pytest.fixture(scope="module")
+def score(tmp_path_factory: pytest.TempPathFactory) -> str:
+    file = tmp_path_factory.mktemp("models") / "score.py"
+    file.write_text(SCORE)
+    return f"{file}:load"
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory, score: str) -> Iterator[MLEnv]:
+    """An environment with the provider, compiled here, a model and a table of the numbers from 1 to 3,000."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        env = useLocalEnv(2, config={"jars": ["akdl"], "table.exec.async-ml-predict.max-concurrent-operations": 100})
+        for tables in (env.btenv, env.stenv):
+            tables.execute_sql(f"""
+                CREATE TEMPORARY MODEL twice INPUT (x DOUBLE) OUTPUT (y DOUBLE)
+                WITH ('provider' = 'akdl', 'path' = '{score}')""")
+            tables.execute_sql("""
+                CREATE TEMPORARY TABLE numbers (x INT) WITH ('connector' = 'datagen', 'number-of-rows' = '3000',
+                'fields.x.kind' = 'sequence', 'fields.x.start' = '1', 'fields.x.end' = '3000')""")
+        yield env
+    resetEnv()
+
+
+def rows_of(tables: Any, query: str) -> list[tuple[Any, ...]]:
+    with tables.execute_sql(query).collect() as found:
+        return list(map(tuple, found))
+
+
+def relays() -> list[psutil.Process]:
+    """Return the processes of ML_PREDICT below this one."""
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        try:
+            if "operators.serve.ml_predict" in process.cmdline():
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+@pytest.mark.flink
+def test_types(models: MLEnv, score: str) -> None:
+    tables = models.btenv
+    tables.execute_sql(f"""
+        CREATE TEMPORARY MODEL many INPUT (f FLOAT, d DOUBLE, i INT, j BIGINT, s STRING, b BOOLEAN)
+        OUTPUT (y DOUBLE NOT NULL, big BIGINT, text STRING, `no` BOOLEAN, pair ARRAY<FLOAT>)
+        WITH ('provider' = 'akdl', 'path' = '{score}', 'params' = '{{"defaults": "{{\\"s\\": \\"none\\"}}"}}')""")
+    tables.execute_sql(f"CREATE TEMPORARY VIEW many_rows AS SELECT * FROM (VALUES {ROWS}) AS t (id, i, d, j, s, b)")
+    query = "SELECT * FROM ML_PREDICT(TABLE many_rows, MODEL many, DESCRIPTOR(i, d, i, j, s, b)) ORDER BY id"
+    first, second = rows_of(tables, query)
+    assert first[6:] == (5.25, 9007199254740993, "<ü>", False, [2.0, 1.25])
+    assert second[4:] == (None, False, 8.5, -7, "<none>", True, [3.0, 2.5])
+
+
+@pytest.mark.flink
+@pytest.mark.parametrize("mode", ["btenv", "stenv"])
+def test_an_aggregate(mode: str, models: MLEnv) -> None:
+    query = "SELECT COUNT(*), MIN(y), SUM(y - 2 * x) FROM ML_PREDICT(TABLE numbers, MODEL twice, DESCRIPTOR(x))"
+    assert rows_of(getattr(models, mode), query)[-1] == (3000, 2.0, 0.0)
+    wait_until(lambda: not relays(), "the process has ended with the query")
+
+
+@pytest.mark.flink
+@pytest.mark.fault("prediction", "ML_PREDICT fails with the words of the model for a bad row, or puts them into a column")
+def test_a_bad_row(models: MLEnv, score: str) -> None:
+    tables = models.btenv
+    tables.execute_sql("CREATE TEMPORARY VIEW few AS SELECT NULLIF(x, 2) AS x FROM (VALUES (1), (2)) AS t (x)")
+    query = "SELECT * FROM ML_PREDICT(TABLE few, MODEL {}, DESCRIPTOR(x))"
+    with pytest.raises(Exception, match="RowError: ML_PREDICT: row . of a batch cannot be predicted: .* got null"):
+        rows_of(tables, query.format("twice"))
+    tables.execute_sql(f"""
+        CREATE TEMPORARY MODEL lenient INPUT (x DOUBLE) OUTPUT (why STRING, y DOUBLE)
+        WITH ('provider' = 'akdl', 'path' = '{score}', 'params' = '{{"errorCol": "why"}}')""")
+    found = sorted(rows_of(tables, query.format("lenient")), key=str)
+    assert found[0] == (1, None, 2.0) and found[1][0] is found[1][2] is None and "got null" in found[1][1]
+
+
+@pytest.mark.flink
+@pytest.mark.fault(
+    "prediction", "Nulls stay nulls in ML_PREDICT, and no row gets the answer of another, in queries side by side"
+)
+def test_nulls_in_queries_side_by_side(models: MLEnv, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "add.py").write_text("def load():\n    return lambda batch: {'y': batch['x0'] + 2 * batch['x1']}\n")
+    tables = models.btenv
+    tables.execute_sql("""
+        CREATE TEMPORARY VIEW holes AS
+        SELECT NULLIF(CAST(x AS FLOAT), 7 * (x / 7)) AS x0, NULLIF(CAST(x AS DECIMAL(9, 1)), 3 * (x / 3)) AS x1 FROM numbers""")
+    queries = []
+    for name, params in [("strict", '{"errorCol": "why"}'), ("filled", '{"errorCol": "why", "defaults": "{\\"x1\\": 1}"}')]:
+        tables.execute_sql(f"""
+            CREATE TEMPORARY MODEL {name} INPUT (x0 FLOAT, x1 DOUBLE) OUTPUT (y DOUBLE, why STRING)
+            WITH ('provider' = 'akdl', 'path' = '{tmp_path}/add.py:load', 'params' = '{params}')""")
+        for rows in (7, 100):
+            queries.append(f"""
+                SELECT '{name}', COUNT(*), COUNT(y), COUNT(why),
+                SUM(ABS(y - x0 - 2 * {"x1" if name == "strict" else "COALESCE(x1, 1)"}))
+                FROM ML_PREDICT(TABLE holes, MODEL {name}, DESCRIPTOR(x0, x1), MAP['max-concurrent-operations', '{rows}'])""")
+    with contextlib.ExitStack() as stack:
+        running = [stack.enter_context(tables.execute_sql(query).collect()) for query in queries]
+        found = [tuple(row) for rows in running for row in rows]
+    # of 3,000 numbers 428 are multiples of 7, 1,000 of 3, and 142 of both
+    assert found == 2 * [("strict", 3000, 1714, 1286, 0.0)] + 2 * [("filled", 3000, 2572, 428, 0.0)]
+
+
+@pytest.mark.flink
+@pytest.mark.parametrize(
+    ("is_model", "message"),
+    [(False, "the process that predicts ended with status 137"), (True, "the process that serves the model has ended")],
+)
+@pytest.mark.fault("prediction", "A killed process of ML_PREDICT fails the query by name, and the next query has another")
+def test_a_killed_process(is_model: bool, message: str, models: MLEnv) -> None:
+    tables = models.stenv
+    tables.execute_sql(f"""
+        CREATE TEMPORARY TABLE endless_{is_model} (x DOUBLE) WITH ('connector' = 'datagen', 'rows-per-second' = '50')""")
+    query = f"SELECT y FROM ML_PREDICT(TABLE endless_{is_model}, MODEL twice, DESCRIPTOR(x))"
+    with tables.execute_sql(query).collect() as found:
+        next(found)
+        for process in task_processes() if is_model else relays():
+            process.kill()
+        with pytest.raises(Exception, match="ML_PREDICT") as raised:
+            for _ in found:
+                pass
+    told = readable(raised.value)
+    assert isinstance(told, TaskError) and str(told).startswith(f"ML_PREDICT: {message}")
+    wait_until(lambda: not relays(), "the process has ended with the query")
+    assert len(rows_of(tables, "SELECT y FROM ML_PREDICT(TABLE numbers, MODEL twice, DESCRIPTOR(x))")) == 3000
+
+
+@pytest.mark.flink
+@pytest.mark.fault("hosts", "A query with ML_PREDICT that is cancelled while its model loads leaves no process")
+def test_cancelled_while_the_model_loads(models: MLEnv, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "slow.py").write_text(f"""
+import os, pathlib, time
+
+def load():
+    pathlib.Path({str(tmp_path)!r}, str(os.getpid())).touch()
+    time.sleep(600)
+""")
+    tables = models.btenv
+    tables.execute_sql(f"""
+        CREATE TEMPORARY MODEL slow INPUT (x DOUBLE) OUTPUT (y DOUBLE)
+        WITH ('provider' = 'akdl', 'path' = '{tmp_path}/slow.py:load')""")
+    running = tables.execute_sql("SELECT y FROM ML_PREDICT(TABLE numbers, MODEL slow, DESCRIPTOR(x))")
+    wait_until(lambda: bool(list(tmp_path.glob("[0-9]*"))), "the model loads", 120)
+    (pid,) = [int(path.name) for path in tmp_path.glob("[0-9]*")]
+    running.get_job_client().cancel().result()
+    wait_until(lambda: not relays() and not is_running(pid), "its processes have ended")
+
+
+@pytest.mark.flink
+@pytest.mark.parametrize(
+    ("columns", "output", "message"),
+    [
+        ("x", "z DOUBLE", "ML_PREDICT: the model failed: .*: expected a dict with the outputs 'z', got a dict with 'y'"),
+        ("x", "y BOOLEAN", "ML_PREDICT: the model failed: .*: output 'y': an array of float64 does not fit BOOLEAN"),
+        ("x", "y MULTISET<INT>", ".*MULTISET"),
+        ("s", "y DOUBLE", "Flink: org.apache.flink.table.api.ValidationException: .*'s'"),
+    ],
+)
+def test_wrong_columns(columns: str, output: str, message: str, models: MLEnv, score: str) -> None:
+    tables = models.btenv
+    tables.execute_sql("CREATE TEMPORARY VIEW IF NOT EXISTS texts AS SELECT x, 'a' AS s FROM numbers")
+    tables.execute_sql(f"""
+        CREATE TEMPORARY MODEL wrong INPUT (x DOUBLE) OUTPUT ({output}) WITH ('provider' = 'akdl', 'path' = '{score}')""")
+    try:
+        with pytest.raises(Exception) as raised:
+            rows_of(tables, f"SELECT * FROM ML_PREDICT(TABLE texts, MODEL wrong, DESCRIPTOR({columns}))")
+    finally:
+        tables.execute_sql("DROP TEMPORARY MODEL wrong")
+    told = str(readable(raised.value))
+    assert re.match(message, told) and told.count("\n") < 8, told
+
+
+@pytest.mark.flink
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("'path' = '/absent/score.py:load'", "ConfigurationError: .*/absent/score.py"),
+        ("'path' = '{}', 'params' = '['", "ConfigurationError: ML_PREDICT: the option 'params' is not an object of JSON"),
+        ("'path' = '{}', 'parms' = '['", "Unsupported options:\n\nparms"),
+        ("'params' = '{{}}'", "Missing required options are:\n\npath"),
+    ],
+)
+def test_wrong_options(options: str, message: str, models: MLEnv, score: str) -> None:
+    tables = models.btenv
+    tables.execute_sql(f"""
+        CREATE TEMPORARY MODEL wrong INPUT (x DOUBLE) OUTPUT (y DOUBLE)
+        WITH ('provider' = 'akdl', {options.format(score)})""")
+    try:
+        with pytest.raises(Exception, match=message):
+            rows_of(tables, "SELECT * FROM ML_PREDICT(TABLE numbers, MODEL wrong, DESCRIPTOR(x))")
+    finally:
+        tables.execute_sql("DROP TEMPORARY MODEL wrong")
+
+
+def line(path: str, outputs: str = "`y` DOUBLE", **params: object) -> bytes:
+    given = {
+        "path": path,
+        "inputs": "ROW<`x` DOUBLE> NOT NULL",
+        "outputs": f"ROW<{outputs}> NOT NULL",
+        "params": json.dumps(params),
+    }
+    return json.dumps(given).encode() + b"\n"
+
+
+def test_settings(score: str) -> None:
+    settings, result = settings_of(line(score, "`e` STRING, `y` DOUBLE", errorCol="e"))
+    assert (settings.output_schema.names, settings.error_column, result.names) == (["y"], "e", ["e", "y"])
+    with pytest.raises(ConfigurationError, match="ML_PREDICT: OUTPUT of the model lacks the errorCol 'e', a STRING"):
+        settings_of(line(score, errorCol="e"))
+    with pytest.raises(ConfigurationError, match="OUTPUT 'y' is NOT NULL, but with errorCol bad rows have nulls"):
+        settings_of(line(score, "`e` STRING, `y` DOUBLE NOT NULL", errorCol="e"))
+    with pytest.raises(SchemaError, match="MULTISET"):
+        settings_of(line(score, "`y` MULTISET<INT>"))
+    with pytest.raises(ConfigurationError, match="the option 'params' is not an object of JSON"):
+        settings_of(line(score).replace(b'"{}"', b'"3"'))
+
+
+@contextlib.contextmanager
+def predicting(path: str, **params: object) -> Iterator[tuple[subprocess.Popen[bytes], list[Any]]]:
+    """A process that predicts two rows, and its answers."""
+    command = [sys.executable, "-m", "operators.serve.ml_predict"]
+    with subprocess.Popen(command, env=ENVIRONMENT, stdin=-1, stdout=-1, stderr=-1) as process:
+        assert process.stdin and process.stdout and process.stderr
+        process.stdin.write(line(path, **params))
+        batch = pa.record_batch([pa.array([1.0, 2.5])], names=["x"])
+        pa.ipc.new_stream(process.stdin, batch.schema).write_batch(batch)
+        process.stdin.flush()
+        answers = pa.ipc.open_stream(process.stdout)
+        assert answers.read_next_batch().num_rows == 0  # it is loaded
+        yield process, answers.read_next_batch()["y"].to_pylist()
+        process.stdin.close()
+        assert process.stderr.read() == b"" and process.wait(60) == 0
+
+
+@pytest.mark.process
+@pytest.mark.fault("hosts", "The process of ML_PREDICT ends when its JVM dies")
+def test_it_ends_with_its_input(score: str) -> None:
+    with predicting(score) as (process, answer):
+        assert answer == [2.0, 5.0]
+        (model,) = psutil.Process(process.pid).children()
+    wait_until(lambda: not is_running(model.pid), "the model's process has ended")
+
+
+@pytest.mark.process
+@pytest.mark.fault("prediction", "A model that stalls in SQL is tried again in a fresh process")
+def test_a_stalled_model(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "stalls.py").write_text(f"""
+import pathlib, time
+
+def load():
+    seen = pathlib.Path({str(tmp_path)!r}, "seen")
+    is_second = seen.exists()
+    seen.touch()
+    return lambda batch: {{"y": batch["x"]}} if is_second else time.sleep(600)
+""")
+    with predicting(f"{tmp_path}/stalls.py:load", inferTimeout=1) as (_, answer):
+        assert answer == [1.0, 2.5]
