@@ -36,7 +36,7 @@ class Fault:
 
 
 def fault_of(member: Situation, group: KnownStates, settings: GroupSettings) -> Fault | None:
-    if not member.has_addresses or not group.is_formed:
+    if not member.is_connected or not member.has_addresses or not group.is_formed:
         own_s = ECHO_S if member.is_connected else 0.0  # a member that has not connected says so first
         return _not_formed(member, group, settings) if member.age_s > settings.start_timeout_s + own_s else None
     if member.is_running and member.unanswered_s > LOST_S:

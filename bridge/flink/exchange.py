@@ -26,7 +26,6 @@ from bridge.flink.event_time import time_of
 from bridge.flink.metrics import ReportGauges
 from bridge.group.addresses import Address, hold, release
 from bridge.group.roles import label
-from bridge.group.state_store import StateStore
 from bridge.host.allocator import give_large_blocks_back
 from bridge.member.member import Member
 from bridge.member.session import WrittenRows
@@ -81,7 +80,6 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         source = f"{self._settings.operator}: {self._settings.main_script}"
         self._decoder = ColumnDecoder(self._settings.output_schema, source)
         self._attempt = runtime_context.get_attempt_number()
-        self._states = StateStore()
         self._start_member()
         close_with_worker(self.close)
         self._gauges = ReportGauges(runtime_context.get_metrics_group(), lambda: self._member.report)
@@ -152,8 +150,8 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
             self._last_output = self._chunks(self._end_input())
         return self._slice(self._last_output, ctx)
 
-    def _start_member(self) -> None:
-        self._member = Member(self._settings, self._group, self._index, self._attempt, self._ask_flink, self._states)
+    def _start_member(self, before: Member | None = None) -> None:
+        self._member = Member(self._settings, self._group, self._index, self._attempt, self._ask_flink, before)
         self._member.addressed = self._addresses.keys()
 
     def _complete_cluster(self) -> None:

@@ -192,7 +192,7 @@ class StreamExchange(Exchange):
             )
         logger.info("%s, %s: the script returned and is started again", self._settings.operator, self._member.label)
         self._member.stop()
-        self._start_member()
+        self._start_member(self._member)
         self._complete_cluster()
         yield from self._feed(self._kept())
 

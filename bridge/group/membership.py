@@ -25,7 +25,10 @@ _SAMPLE_S = 12.0  # for a large row; a member that sends no other report for LOS
 
 
 class Membership:
-    """The last known states of all members, and the channel to member 0. A group of one has no channel."""
+    """The last known states of all members, and the channel to member 0. A group of one has no channel.
+
+    `before` is the membership of the script that ran before in the same attempt: members that have left do not report again.
+    """
 
     def __init__(
         self,
@@ -34,7 +37,7 @@ class Membership:
         attempt: int,
         changed: threading.Condition,
         own_state: Callable[[], MemberState],
-        states: StateStore | None = None,
+        before: Membership | None = None,
     ) -> None:
         self._settings = settings
         self._index = index
@@ -42,9 +45,9 @@ class Membership:
         self._metadata = ((TOKEN, settings.token),)
         self._changed = changed
         self._own_state = own_state
-        self._states = states
-        self._known = KnownStates(settings)
-        self._has_progress_of_all = False
+        self._states: StateStore = StateStore() if before is None else before._states
+        self._known: KnownStates = KnownStates(settings) if before is None else before._known
+        self._has_progress_of_all = before is not None
         self.hub = ""  # address of member 0's server, once it is known
         self.last_error = ""  # gRPC's reason why the last report was not answered
         self.is_end_known = False  # by member 0
@@ -56,7 +59,7 @@ class Membership:
         self._thread: threading.Thread | None = None
         self._stopped = threading.Event()
         self._reporting = threading.Lock()
-        self._version = 0
+        self._version: int = 0 if before is None else before._version
         self._known_essence: tuple[object, ...] = ()  # of the last answered report
         self._reported = self._asked_all = float("-inf")
         self._answered = 0.0

@@ -19,7 +19,6 @@ from bridge.group.addresses import Address
 from bridge.group.equal_steps import Tail
 from bridge.group.membership import Membership
 from bridge.group.roles import tf_config
-from bridge.group.state_store import StateStore
 from bridge.member import registry
 from bridge.member.extra_input_delivery import ExtraInputs
 from bridge.member.observer import Observer, ProgressWatch
@@ -37,7 +36,7 @@ _REASON_CHARACTERS = 1000  # of a failure, in the reports to other members
 class Member:
     """Process `index` of a group, started at once; `alive` raises, or does not return, when the Flink task has ended.
 
-    The members that follow each other in an attempt share `states`: other members that have left do not report again.
+    A script that starts again in the same attempt continues with what the member `before` knew of the group.
     """
 
     def __init__(
@@ -47,7 +46,7 @@ class Member:
         index: int,
         attempt: int,
         alive: Callable[[], None],
-        states: StateStore | None = None,
+        before: Member | None = None,
     ) -> None:
         self._settings = settings
         self._index = index
@@ -56,7 +55,8 @@ class Member:
         self._process = ScriptProcess(settings, group, index, attempt, self._changed)
         self._session = Session(attempt, settings.queue_bytes, self._process.name)
         self._extra = ExtraInputs(settings, group, index, self._session, self._changed, self._process)
-        self._membership = Membership(settings, index, attempt, self._changed, self._state, states)
+        known = None if before is None else before._membership
+        self._membership: Membership = Membership(settings, index, attempt, self._changed, self._state, known)
         self._started = time.monotonic()
         self._progress = ProgressWatch(self._started)
         process = self._process

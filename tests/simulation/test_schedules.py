@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.simulation.defects import FOUND, PLANTED, Plant
+from tests.simulation.defects import FAIR, FOUND, PLANTED, Plant
 from tests.simulation.history import BrokenPromise
 from tests.simulation.schedules import PLANS, run
 
@@ -35,6 +35,11 @@ def test_schedules_keep_the_promises(kind: str) -> None:
             run(kind, seed)
         except BrokenPromise as error:
             raise AssertionError(f"{kind} schedule {seed}: {error}") from error
+
+
+@pytest.mark.parametrize(("kind", "seed"), FAIR)
+def test_a_verdict_is_fair(kind: str, seed: int) -> None:
+    run(kind, seed)
 
 
 @pytest.mark.parametrize("kind", PLANS)

@@ -67,6 +67,17 @@ def test_a_member_that_has_not_connected_says_so_before_others_wonder() -> None:
     assert found(late, age_s=66.0) is not None
 
 
+def test_a_script_that_starts_again_has_to_connect_too() -> None:
+    group = KnownStates(SETTINGS)
+    group.update(ALL)
+    assert group.is_formed
+    group.update([state(0, STARTING)])
+    again = dataclasses.replace(WELL, is_connected=False, is_running=False)
+    fault = fault_of(again, group, SETTINGS)
+    assert fault is not None and "the process did not connect within the 60 s of startTimeout" in fault.what
+    assert fault_of(dataclasses.replace(again, age_s=59.0), group, SETTINGS) is None
+
+
 @pytest.mark.fault("network", "A chief that does not answer is named after 30 s")
 def test_a_chief_that_does_not_answer() -> None:
     fault = found(ALL, unanswered_s=LOST_S + 1, last_error="UNAVAILABLE: gone")

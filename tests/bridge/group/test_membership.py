@@ -72,10 +72,17 @@ def test_a_member_knows_when_the_chief_knows_of_its_end(peers: list[Peer]) -> No
 
 
 @pytest.mark.fault("network", "A worker whose last answer is lost ends, though the chief has left")
-def test_a_member_leaves_when_the_chief_has_left(peers: list[Peer], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("starts_again", [False, True])
+def test_a_member_leaves_when_the_chief_has_left(
+    peers: list[Peer], starts_again: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     chief, peer = (each.membership for each in peers)
     wait_until(lambda: peer._version > 0, "the chief answers")
     chief.leave()
+    if starts_again:
+        peer.leave()
+        peer = peers[1].membership = Membership(SETTINGS, 1, 0, peers[1].changed, lambda: peers[1].state, peer)
+        peer.report_to(chief.hub)
     peers[1].enter(ENDED)
     wait_until(lambda: "UNAVAILABLE" in peer.last_error, "the chief does not answer")
     assert not peer.is_over
