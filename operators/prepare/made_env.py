@@ -132,6 +132,7 @@ def _make(folder: Path, wanted: Wanted, lines: list[str], python: str, no_tensor
     try:
         _uv(wanted, folder, "pip", "install", "--python", str(_python_in(folder)), "--requirement", _REQUIREMENTS)
     except ConfigurationError as error:
+        # uv's words, which a test compares, as each Python that is tried costs up to 10 s where the index is slow.
         others = re.findall(r"`cp3(\d+)m?`", str(error).partition("we only found wheels for")[2])
         if wanted.python or not others:
             raise
