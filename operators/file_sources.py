@@ -1,4 +1,4 @@
-"""Sources of files with a schema of their own: Parquet, Arrow, ORC and JSON."""
+"""Sources of files with names of columns: Parquet, Arrow, ORC, JSON and CSV."""
 
 from __future__ import annotations
 
@@ -100,6 +100,9 @@ class JsonSourceStreamOp(TypedFilesStreamParams, _Files, StreamOperator, format=
 
 class FileSourceBatchOp(FilesParams, _Files, BatchOperator):
     """Files of the format that their names tell, or `format`, see `ParquetSourceBatchOp`.
+
+    CSV files have a line of names first, and are read by pyarrow: without `schemaStr`, types come from the first 4 MB of the
+    first file. An empty cell is null. `CsvSourceBatchOp` has other delimiters, and reads files without names.
 
     Example:
         trips = FileSourceBatchOp(filePath="trips", format="parquet")

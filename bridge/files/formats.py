@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.csv as pv
 import pyarrow.json as pj
 import pyarrow.orc as po
 import pyarrow.parquet as pq
@@ -20,6 +21,7 @@ from bridge.files.parts import TO_THE_END, WHOLE
 BATCH_BYTES = 1 << 20
 MOST_ROWS = 1 << 16  # of a batch: encoded sizes say little of repeated text
 _BLOCK_BYTES = 1 << 20  # of JSON
+_CSV_BLOCK_BYTES = 4 << 20  # the longest row
 _PACKED = 10  # times smaller than its text may compressed JSON be
 _PACKED_NAMES = {"gzip": ".gz", "bz2": ".bz2", "zstd": ".zst"}
 
@@ -157,6 +159,34 @@ class _Json(FileReader):
                     yield from _slices(batch, rows)
 
 
+class _Csv(FileReader):
+    """Rows below a line with the names; without a schema, the first 4 MB decide their types. An empty cell is null."""
+
+    def __init__(self, path: str, schema: pa.Schema | None) -> None:
+        self._path, self._types = path, {} if schema is None else dict(zip(schema.names, schema.types))
+        with open_file(path) as source, _unpacked(source, path) as text:
+            reader = self._reader(text, None)
+            self.schema, batch = reader.schema, next(iter(reader), None)
+            self._size = source.size() * (1 if text is source else _PACKED)
+        rows = 0 if batch is None else batch.num_rows
+        self._first = (max(1, rows), max(1, min(self._size, _CSV_BLOCK_BYTES)))
+
+    def groups(self, columns: Sequence[str]) -> Iterator[RowGroup]:
+        yield RowGroup(WHOLE, TO_THE_END, self._size, *self._first)
+
+    def batches(self, group: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        with open_file(self._path) as source, _unpacked(source, self._path) as text:
+            for batch in self._reader(text, list(columns)):
+                yield from _slices(batch, rows)
+
+    def _reader(self, text: pa.NativeFile, columns: list[str] | None) -> pv.CSVStreamingReader:
+        read = pv.ReadOptions(use_threads=False, block_size=_CSV_BLOCK_BYTES)
+        convert = pv.ConvertOptions(
+            column_types=self._types, null_values=[""], strings_can_be_null=True, include_columns=columns
+        )
+        return pv.open_csv(text, read, pv.ParseOptions(newlines_in_values=True), convert)
+
+
 def _json_field(field: pa.Field) -> pa.Field:
     """Field that pyarrow reads from JSON; it reads no dates and times."""
     return field.with_type(pa.string()) if pa.types.is_date(field.type) or pa.types.is_time(field.type) else field
@@ -199,11 +229,14 @@ def open_file(path: str) -> Any:
 
 
 _READERS: dict[str, Callable[[str], FileReader]] = {"parquet": ParquetReader, "feather": _arrow, "orc": _Orc}
-FORMATS = (*_READERS, "json")
+WITHOUT_GROUPS = ("json", "csv")
+FORMATS = (*_READERS, *WITHOUT_GROUPS)
 
 
 def reader_of(format_: str, path: str, schema: pa.Schema | None = None, all_columns: bool = False) -> FileReader:
-    """Open a file. JSON has no schema of its own: its cells are read by `schema`, or by the first MB of the file."""
+    """Open a file. Text has no types of its own: its cells are read by `schema`, or by the begin of the file."""
+    if format_ == "csv":
+        return _Csv(path, schema)
     return _Json(path, schema, all_columns) if format_ == "json" else _READERS[format_](path)
 
 
@@ -212,6 +245,7 @@ _ENDINGS = {
     "feather": (".feather", ".arrow", ".arrows", ".ipc"),
     "orc": (".orc",),
     "json": (".json", ".jsonl", ".ndjson"),
+    "csv": (".csv",),
 }
 
 

@@ -29,6 +29,7 @@ _HINTS = {
     "feather": "an Arrow IPC file or stream",
     "orc": "a whole ORC file",
     "json": "one object per line; declare in schemaStr a column whose cells are not all of the type of the first ones",
+    "csv": "names in the first line; declare in schemaStr a column whose cells are not all of the type of the first ones",
 }
 
 

@@ -26,6 +26,7 @@ from pyflink.datastream.state import ListStateDescriptor, MapStateDescriptor
 from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment, Table
 
+from bridge.files.formats import WITHOUT_GROUPS
 from bridge.files.listing import list_files
 from bridge.files.parts import NumberedFiles, parts_to_arrow
 from bridge.files.reading import PART_BYTES, FileParts, FileTable, SourceFiles
@@ -73,7 +74,7 @@ def table_of_files(
     columns = [(column.name, logical_type(column.sql)) for column in files.columns]
     schema = event_time(watermark if is_streaming(table_env) else None)
     table = table_of(table_env, rows, columns, schema, uid=uid("rows"))
-    source = SourceFiles(files, addresses) if members_read and files.format != "json" else None  # which has no groups of rows
+    source = SourceFiles(files, addresses) if members_read and files.format not in WITHOUT_GROUPS else None
     return with_origin(table, Origin(rows, [name for name, _ in columns], source))
 
 

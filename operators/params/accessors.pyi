@@ -3819,10 +3819,10 @@ class FilesParams(WithParams):
         """Files, folders and patterns such as data/*.parquet, one or a list: paths on all hosts, or addresses for fsspec. (required)"""
 
     def setFormat(self, value: str) -> Self:
-        """parquet, feather, orc or json; by the name of the first file when it is not set. (default None)"""
+        """parquet, feather, orc, json or csv; by the name of the first file when it is not set. (default None)"""
 
     def getFormat(self) -> str | None:
-        """parquet, feather, orc or json; by the name of the first file when it is not set. (default None)"""
+        """parquet, feather, orc, json or csv; by the name of the first file when it is not set. (default None)"""
 
     def setSelectedCols(self, value: Sequence[str]) -> Self:
         """Columns to read, in this order; all when it is not set. (default None)"""
@@ -3887,10 +3887,10 @@ class FilesStreamParams(WithParams):
         """Files, folders and patterns such as data/*.parquet, one or a list: paths on all hosts, or addresses for fsspec. (required)"""
 
     def setFormat(self, value: str) -> Self:
-        """parquet, feather, orc or json; by the name of the first file when it is not set. (default None)"""
+        """parquet, feather, orc, json or csv; by the name of the first file when it is not set. (default None)"""
 
     def getFormat(self) -> str | None:
-        """parquet, feather, orc or json; by the name of the first file when it is not set. (default None)"""
+        """parquet, feather, orc, json or csv; by the name of the first file when it is not set. (default None)"""
 
     def setSelectedCols(self, value: Sequence[str]) -> Self:
         """Columns to read, in this order; all when it is not set. (default None)"""

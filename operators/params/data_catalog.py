@@ -75,8 +75,8 @@ SOURCE_PATHS = Param(
     "Files, folders and patterns such as data/*.parquet, one or a list: paths on all hosts, or addresses for fsspec.", files,
 )  # fmt: skip
 FORMAT = Param(
-    "format", "str", "parquet, feather, orc or json; by the name of the first file when it is not set.",
-    one_of("parquet", "feather", "orc", "json"), None,
+    "format", "str", "parquet, feather, orc, json or csv; by the name of the first file when it is not set.",
+    one_of("parquet", "feather", "orc", "json", "csv"), None,
 )  # fmt: skip
 READ_COLS = Param(
     "selectedCols", "Sequence[str]", "Columns to read, in this order; all when it is not set.", names, None,

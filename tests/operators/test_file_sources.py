@@ -66,6 +66,7 @@ def test_one_job_reads_all_formats(env: MLEnv, tmp_path: pathlib.Path) -> None:
     with pa.OSFile(str(tmp_path / "a.arrows"), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
         writer.write_table(table, max_chunksize=700)
     table.to_pandas().to_json(tmp_path / "a.jsonl", orient="records", lines=True)
+    table.to_pandas().to_csv(tmp_path / "a.csv", index=False)
     pq.write_table(random_table(draw, 50, 60), tmp_path / "wide.parquet")
     sources: dict[str, BatchOperator] = {
         "partitions": ParquetSourceBatchOp(filePath=str(tmp_path / "p"), columns=["day", "id"], filter="id < 3 OR day = 2"),
@@ -73,6 +74,7 @@ def test_one_job_reads_all_formats(env: MLEnv, tmp_path: pathlib.Path) -> None:
         "orc": OrcSourceBatchOp(filePath=f"{tmp_path}/a.orc", schemaStr="x FLOAT, id STRING"),
         "feather": FeatherSourceBatchOp(filePath=f"{tmp_path}/a.arrows"),
         "json": JsonSourceBatchOp(filePath=f"{tmp_path}/a.jsonl", schemaStr="id DECIMAL(6, 1), nothing INT"),
+        "csv": FileSourceBatchOp(filePath=f"{tmp_path}/a.csv", filter="x > 1"),
         "by name": FileSourceBatchOp(filePath=f"{tmp_path}/a.*", selectedCols=["id"], format="orc").setFilePath(
             f"{tmp_path}/a.orc"
         ),
@@ -94,6 +96,7 @@ def test_one_job_reads_all_formats(env: MLEnv, tmp_path: pathlib.Path) -> None:
     assert set(found["orc"].id) == {str(number) for number in range(5000)} and found["orc"].x.max() == 624.875
     assert sorted(found["feather"].s) == sorted(table["s"].to_pylist()) and len(found["json"]) == 5000
     assert found["json"].nothing.isna().all() and float(found["json"].id.sum()) == sum(range(5000))
+    assert found["csv"].dtypes.tolist() == table.to_pandas().dtypes.tolist() and sorted(found["csv"].id) == list(range(9, 5000))
     assert sorted(found["by name"].id) == list(range(5000))
     described = describe("Source", [f"{tmp_path}/wide.parquet"])
     whole = FilePart(f"{tmp_path}/wide.parquet", "parquet", 0, 0, 50)
@@ -196,7 +199,9 @@ def test_a_folder_that_grows_over_a_restart(tmp_path: pathlib.Path) -> None:
 def test_errors_before_jobs(tmp_path: pathlib.Path) -> None:
     with pytest.raises(ConfigurationError, match="parameter 'filter': expected a predicate as text, an expression"):
         ParquetSourceBatchOp(filter="")
-    with pytest.raises(ConfigurationError, match="parameter 'format': expected one of 'parquet', 'feather', 'orc', 'json'"):
-        FileSourceBatchOp(format="csv")
+    with pytest.raises(
+        ConfigurationError, match="parameter 'format': expected one of 'parquet', 'feather', 'orc', 'json', 'csv'"
+    ):
+        FileSourceBatchOp(format="xlsx")
     with pytest.raises(ConfigurationError, match="ParquetSourceBatchOp has no parameter 'scanInterval'"):
         ParquetSourceBatchOp(scanInterval=1.0)

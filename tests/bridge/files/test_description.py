@@ -32,7 +32,7 @@ def test_what_cannot_be_told(tmp_path: pathlib.Path) -> None:
     twice = tmp_path / "twice.parquet"
     pq.write_table(pa.table([pa.array([1]), pa.array([2])], names=["a", "a"]), twice)
     for path, words in {
-        unknown: f"parameter 'format': the name '{unknown}' has no known ending: set it to one of parquet, feather, orc, json",
+        unknown: f"parameter 'format': the name '{unknown}' has no known ending: set it to one of parquet, feather, orc, json, csv",
         empty: f"{empty}: it has no columns: declare them in schemaStr",
         damaged: f"{damaged} cannot be read: expected the format parquet, a whole Parquet file: ",
         twice: f"{twice}: it has two columns 'a': rename one",

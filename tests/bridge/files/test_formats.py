@@ -15,7 +15,7 @@ from bridge.files.formats import format_of, reader_of
     ("path", "format_"),
     [
         ("/a/b.parquet", "parquet"), ("s3://a/b.PQ", "parquet"), ("b.arrow", "feather"), ("b.feather", "feather"),
-        ("b.arrows", "feather"), ("b.orc", "orc"), ("b.json", "json"), ("b.jsonl.gz", "json"), ("b.csv", None), ("b", None),
+        ("b.arrows", "feather"), ("b.orc", "orc"), ("b.json", "json"), ("b.jsonl.gz", "json"), ("b.csv.gz", "csv"), ("b", None),
     ],
 )  # fmt: skip
 def test_format_by_name(path: str, format_: str | None) -> None:

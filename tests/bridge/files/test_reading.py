@@ -176,6 +176,39 @@ def test_json(tmp_path: pathlib.Path) -> None:
     assert read(str(path), selected=["id"])["id"].to_pylist() == [1, 2, 3]
 
 
+def test_csv(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('id,s,x,at\n1,"a\n""b,",NaN,2024-05-31 18:00:00\n,,-Infinity,\n\n3,"",1e-5,2024-05-31T18:00:01\n')
+    assert [column.sql for column in describe("Source", [str(path)]).columns] == ["BIGINT", "STRING", "DOUBLE", "TIMESTAMP(0)"]
+    found = read(str(path), part_bytes=1)
+    assert found["id"].to_pylist() == [1, None, 3] and found["s"].to_pylist() == ['a\n"b,', None, None]
+    assert str(found["x"].to_pylist()) == "[nan, -inf, 1e-05]" and found["at"].null_count == 1
+    assert read(str(path), schema=Schema.parse("s STRING, id DECIMAL(4, 2)"))["id"].to_pylist() == [1, None, 3]
+    assert read(str(path), selected=["x", "id"]).schema.names == ["x", "id"]
+    many = "id,day,text\n" + "".join(f"{number},2024-05-31,{'x' * 90}\n" for number in range(60_000))
+    with pa.CompressedOutputStream(str(tmp_path / "b.csv.gz"), "gzip") as file:
+        file.write(many.encode())
+    table = describe("Source", [str(tmp_path / "b.csv.gz")], selected=["id"])
+    parts = parts_in(table, str(tmp_path / "b.csv.gz"), part_bytes=1 << 16)
+    assert len(parts) > 3 and parts[-1].rows == TO_THE_END and rows_of(table, parts)["id"].to_pylist() == list(range(60_000))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("id,s\n1,2\n1\n", "Row #3: Expected 2 columns, got 1"),
+        ("id\nx\n", "CSV column #0: .*invalid value 'x'"),
+        ("", "Empty CSV file"),
+        ("s\n1\n", "it has no column 'id'; it has 's'"),
+    ],
+)
+def test_wrong_csv_is_an_error_with_its_place(tmp_path: pathlib.Path, text: str, words: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(text)
+    with pytest.raises((RowError, SchemaError), match=f"^Source: {path}.*{words}"):
+        read(str(path), schema=Schema.parse("id INT"))
+
+
 def test_files_of_a_storage(tmp_path: pathlib.Path) -> None:
     system = fsspec.filesystem("memory")
     try:
