@@ -19,6 +19,7 @@ from parity_estimator import ROOT, Row, run_workers
 SCRIPTS = ROOT / "tests" / "akdl" / "keras" / "scripts"
 MODEL = {"name": "mlp_model", "input_size": 6, "layers": [8, 4]}
 ROWS, EPOCHS, SEED, RATE = 48, 4, 5, 0.5
+RESCALED = "perceptron, 2 workers, 3 from step 6 on, 2 from step 11 on; plain: one process"
 
 
 def rows(pythons: dict[str, str]) -> list[Row]:
@@ -49,7 +50,16 @@ def rows(pythons: dict[str, str]) -> list[Row]:
             found.append(
                 Row("perceptron, two workers, resumed by one; plain: one process", version, difference(left[1], plain))
             )
+            found.append(Row(RESCALED, version, rescaled(python, folder, place)))
     return found
+
+
+def rescaled(python: str, data: pathlib.Path, folder: pathlib.Path) -> float:
+    """Return the difference after 2, 3 and 2 workers; the number changes inside a pass, whose steps are epochs here."""
+    _write_rows(data)
+    for workers, steps in ((2, 6), (3, 11), (2, 4 * EPOCHS)):
+        ours = _trained(python, folder / "rescaled", workers, [steps], steps_per_epoch=1)
+    return difference(ours, _plain(python, folder, 12))
 
 
 def rows_on_flink(version: str) -> list[Row]:
@@ -91,14 +101,14 @@ def _config(folder: pathlib.Path, batch_size: int, epochs: int, data: dict[str, 
     }
 
 
-def _trained(python: str, folder: pathlib.Path, workers: int, epochs: list[int]) -> list[Any]:
+def _trained(python: str, folder: pathlib.Path, workers: int, epochs: list[int], **more: int) -> list[Any]:
     """Train up to each of the epochs, one run after the other, and return the weights of the last checkpoint."""
     from tests.akdl.keras.support import weights_in
 
     folder.mkdir(exist_ok=True)
     for each in epochs:
         data = {"file": "${DATA_PATH}$/train.csv", "skip_head": True, "dim": 7}
-        (folder / "config.json").write_text(json.dumps(_config(folder, 12, each, data)))
+        (folder / "config.json").write_text(json.dumps({**_config(folder, 12, each, data), **more}))
         options = ["--module", str(SCRIPTS / "mlp.py"), "--data-path", str(folder.parent.parent)]
         run_workers([python, "-m", "akdl.keras", "train", str(folder / "config.json"), *options], workers)
     return weights_in(folder / "checkpoints")

@@ -19,6 +19,7 @@ from parity_estimator import ROOT, Row, run_workers
 from parity_keras import difference
 
 ROWS, BATCH, EPOCHS = 48, 12, 4
+RESCALED = "perceptron, 2 workers, 3 from step 6 on, 2 from step 18 on; plain: one process"
 TYPES = {"x": "ARRAY<FLOAT>", "y": "FLOAT"}
 INPUT = {
     "example_config": [{"name": "x", "dtype": "float", "shape": [6]}, {"name": "y", "dtype": "float", "shape": [1]}],
@@ -38,33 +39,42 @@ def rows(pythons: dict[str, str], groups: list[str]) -> list[Row]:
         for version, python in pythons.items():
             folder = pathlib.Path(name, version)
             plain = {dropout: _plain(python, folder / f"plain-{dropout}", dropout) for dropout in (0.0, 0.3)}
-            cases = [
-                ("perceptron with dropout, one process", 0.3, 1, [EPOCHS], {}),
-                ("the same, rows still arriving, with a seed and checkpoints", 0.3, 1, [EPOCHS], {"seed": 3, "arriving": True}),
-                ("perceptron, interrupted and resumed; plain: not interrupted", 0.0, 1, [EPOCHS // 2, EPOCHS], {"seed": 3}),
+            seed = {"seed": 3}
+            cases: list[tuple[str, float, list[tuple[int, int]], dict[str, Any]]] = [
+                ("perceptron with dropout, one process", 0.3, [(1, EPOCHS)], {}),
+                ("the same, rows still arriving, with a seed and checkpoints", 0.3, [(1, EPOCHS)], {**seed, "arriving": True}),
+                ("perceptron, interrupted and resumed; plain: not interrupted", 0.0, [(1, EPOCHS // 2), (1, EPOCHS)], seed),
             ]
             if version in groups:
-                cases.append(("perceptron, 2 workers in step; plain: one process", 0.0, 2, [EPOCHS], {}))
-            for number, (case, dropout, workers, epochs, options) in enumerate(cases):
-                ours = _trained(python, folder / str(number), dropout, workers, epochs, options)
+                cases.append(("perceptron, 2 workers in step; plain: one process", 0.0, [(2, EPOCHS)], {}))
+            for number, (case, dropout, runs, options) in enumerate(cases):
+                ours = _trained(python, folder / str(number), dropout, runs, options)
                 found.append(Row(case, version, difference(ours, plain[dropout])))
+            if version in groups:
+                found.append(Row(RESCALED, version, rescaled(python, folder)))
     return found
 
 
+def rescaled(python: str, folder: pathlib.Path) -> float:
+    """Return the difference after 2, 3 and 2 workers; a group continues with an epoch, and shares are whole batches."""
+    ours = _trained(python, folder / "rescaled", 0.0, [(2, 1), (3, 3), (2, EPOCHS)], {"seed": 3, "rows": 6 * BATCH})
+    return difference(ours, _plain(python, folder / "of-whole-batches", 0.0, rows=6 * BATCH))
+
+
 def _trained(
-    python: str, folder: pathlib.Path, dropout: float, workers: int, epochs: list[int], options: dict[str, Any]
+    python: str, folder: pathlib.Path, dropout: float, runs: list[tuple[int, int]], options: dict[str, Any]
 ) -> list[Any]:
-    """Train up to each of the epochs, one run after the other, and return the weights."""
+    """Train with each number of workers up to an epoch, one run after the other, and return the weights."""
     folder.mkdir(parents=True)
-    for each in epochs:
-        given = {"dropout": dropout, "epochs": each, **options}
+    for workers, epochs in runs:
+        given = {"dropout": dropout, "epochs": epochs, "rows": ROWS, **options}
         run_workers([python, __file__, "--train", str(folder), json.dumps(given)], workers)
     return _read(folder)
 
 
-def _plain(python: str, folder: pathlib.Path, dropout: float) -> list[Any]:
+def _plain(python: str, folder: pathlib.Path, dropout: float, rows: int = ROWS) -> list[Any]:
     folder.mkdir(parents=True)
-    command = [python, __file__, "--plain", str(folder), json.dumps({"dropout": dropout})]
+    command = [python, __file__, "--plain", str(folder), json.dumps({"dropout": dropout, "rows": rows})]
     subprocess.run(command, check=True, capture_output=True)
     return _read(folder)
 
@@ -74,8 +84,8 @@ def _read(folder: pathlib.Path) -> list[Any]:
         return [arrays[f"arr_{number}"] for number in range(len(arrays.files))]
 
 
-def _data() -> tuple[Any, Any]:
-    x = np.random.default_rng(1).normal(size=(ROWS, 6)).astype("float32")
+def _data(rows: int) -> tuple[Any, Any]:
+    x = np.random.default_rng(1).normal(size=(rows, 6)).astype("float32")
     return x, (x[:, 0] > x[:, 1]).astype("float32")
 
 
@@ -94,7 +104,7 @@ def _fit(folder: str, given: dict[str, Any]) -> None:
     import tensorflow as tf
 
     tf.keras.utils.set_random_seed(5)
-    model, (x, y) = _model(given["dropout"]), _data()
+    model, (x, y) = _model(given["dropout"]), _data(given["rows"])
     dataset = tf.data.Dataset.from_tensor_slices(({"x": x}, y[:, None])).batch(BATCH)
     model.fit(dataset, epochs=EPOCHS, shuffle=False, verbose=0)
     np.savez(pathlib.Path(folder, "weights.npz"), *model.get_weights())
@@ -117,9 +127,9 @@ def _train(folder: str, given: dict[str, Any]) -> None:
     from akdl.engine.strategy import choose_strategy
     from akdl.engine.train import train_keras_model
 
-    x, y = _data()
+    x, y = _data(given["rows"])
     # Of each batch, a worker has its part.
-    batches = np.split(np.arange(ROWS), ROWS // BATCH)
+    batches = np.split(np.arange(given["rows"]), given["rows"] // BATCH)
     part = np.concatenate([np.array_split(batch, len(addresses))[index] for batch in batches])
     config = {"batch_size": BATCH, "num_epochs": given["epochs"], "shuffle_factor": 0}
     if "seed" in given:

@@ -295,15 +295,8 @@ class _KerasTraining:
         if self._config.get("seed") is None:
             self._seed = passes.seed = progress["seed"]
         places = progress["places"]
-        if len(places) == group.ranks:
-            passes.number, passes.steps_in_pass = places[group.rank]
-        elif progress["steps_in_epoch"] or "steps_per_epoch" in self._config:
-            raise checkpoint.CheckpointError(
-                f"{len(places)} workers wrote {path} inside a pass over the data, and now there are {group.ranks}: continue "
-                f"with {len(places)} workers, or from a checkpoint at the end of an epoch"
-            )
-        else:
-            passes.number = places[0][0]
+        # Other workers have other shares; the same number of steps skips the same rows where the order of rows is fixed.
+        passes.number, passes.steps_in_pass = places[group.rank] if len(places) == group.ranks else max(places)
         passes.steps_in_epoch = progress["steps_in_epoch"]
         with group.strategy.scope():
             for prefix, variables in self._variables():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ import pytest
 
 from akdl import testing
 from akdl.storage.checkpoint_folder import STOP, STOPPED, ask_to_stop
+from akdl.user_code.module import load_module
 from tests.akdl.engine.test_strategy import TYPES as POINTS
 from tests.akdl.engine.test_strategy import tables
 from tests.akdl.engine.test_train import EXPORT, INPUT, TYPES, served
-from tests.support.tf_group import run_group
+from tests.support.tf_group import ROOT, run_group
 
 pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
 
@@ -233,6 +235,13 @@ def saved_steps(checkpoints: Path) -> int:
 
     name = "optimizer/_iterations/.ATTRIBUTES/VARIABLE_VALUE"
     return int(tf.train.load_variable(tf.train.latest_checkpoint(str(checkpoints)), name))
+
+
+@pytest.mark.slow
+def test_other_numbers_of_workers_make_the_steps_of_one_process(tmp_path: Path) -> None:
+    """2 workers, 3 from step 6 on and 2 from step 18 on; see docs/parity.md."""
+    parity = load_module(str(ROOT / "scripts" / "parity_train_keras.py"))
+    assert parity.rescaled(sys.executable, tmp_path) <= 1e-6
 
 
 @pytest.mark.slow

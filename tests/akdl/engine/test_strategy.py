@@ -83,6 +83,17 @@ def test_estimator_each_at_its_own_pace(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_estimator_continues_with_other_numbers_of_workers(tmp_path: Path) -> None:
+    """The checkpoint is that of the parameter server, and each run makes the steps that are left."""
+    checkpoints = tmp_path / "checkpoints"
+    for shares, steps in (((70, 50), 100), ((40, 40, 40), 200), ((70, 50), 300)):
+        folder, params = tmp_path / str(steps), {"maxSteps": steps}
+        (row,) = run_group(folder, "estimator_dnn.py", tables(*shares), TYPES, params, 1, checkpoint_dir=checkpoints)
+        assert row["steps"] >= steps
+    assert row["accuracy"] > 0.9
+
+
+@pytest.mark.slow
 def test_estimator_in_step(tmp_path: Path) -> None:
     params = {"sync": True, "maxSteps": 150}
     (row,) = run_group(tmp_path, "estimator_dnn.py", tables(70, 50), TYPES, params, num_servers=1)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from akdl.user_code.module import load_module
 from tests.akdl.keras.support import SCRIPTS, load, mlp_config, run_cli, script, user_module, weights_in, without_val
+from tests.support.tf_group import ROOT
 
 pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
 
@@ -267,3 +270,11 @@ def test_resuming_what_stopped_early(tmp_path: Path) -> None:
 
 def without_callbacks(config: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in config.items() if key not in ("callbacks", "save_path")}
+
+
+@pytest.mark.slow
+def test_other_numbers_of_workers_make_the_steps_of_one_process(tmp_path: Path) -> None:
+    """2 workers, 3 from step 6 on and 2 from step 11 on, each inside a pass over the rows; see docs/parity.md."""
+    parity = load_module(str(ROOT / "scripts" / "parity_keras.py"))
+    (tmp_path / "of").mkdir()
+    assert parity.rescaled(sys.executable, tmp_path, tmp_path / "of") <= 1e-6
