@@ -68,6 +68,7 @@ class GroupSettings:
     equal_steps: str = OFF
     weight_column: str | None = None  # with weight 0 in rows added by PAD
     shuffle_parts: int | None = None  # seed for the order of groups of rows in files
+    least_workers: int | None = None  # of a group whose next job may have another number of workers
     trains_apart: bool = False  # the number of workers was not set, and only the chief's model is kept
     host_network: str | None = None  # of each host's address, such as "10.1.0.0/16"
     gpus_per_worker: int | None = None  # None for one if one is free

@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from bridge.exceptions import ConfigurationError
 from bridge.host.console import say
-from bridge.interrupts import interrupts_later
 from bridge.table_env import planning
-from operators.base.job import environment_of, running
+from operators.base.elastic import run
+from operators.base.job import environment_of
 from operators.base.shaping import ShapingOperator, refuse_replacement
 from operators.base.source_operator import MemorySource, TableSource
 from operators.errors.exit_warnings import warn_at_exit
@@ -234,8 +234,7 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
         return self.firstN(n) if n > 0 else self
 
     def _run(self, job: Callable[[], _Result]) -> _Result:
-        with interrupts_later(), running(self):
-            result = job()
+        result = run(self, job)
         BatchOperator._has_run = True
         return result
 
@@ -261,8 +260,8 @@ def _run_deferred(deferred: Sequence[Deferred], name: str | None) -> None:
     received = [(each.op.getOutputTable(), each.receiver) for each in deferred if each.receiver is not None]
     inserted = [(each.op.getOutputTable(), each.into) for each in deferred if each.receiver is None]
     table_env = environment_of(combined._table)
-    with interrupts_later(), running(combined):
-        run_jointly(table_env, received, inserted, name or combined._job_name(*(into for _, into in inserted)))
+    job_name = name or combined._job_name(*(into for _, into in inserted))
+    run(combined, lambda: run_jointly(table_env, received, inserted, job_name))
     for _, receiver in received:
         receiver.finish()
 

@@ -17,12 +17,13 @@ from bridge.exceptions import ConfigurationError, refused_at
 from bridge.folders.shipped import runs_elsewhere
 from bridge.folders.temporary_places import IO_TMP_DIRS
 from bridge.workarounds.beam_workers import limit_starts
+from operators.base.elastic import Elastic
 from operators.base.job import environment_of, parallelism_of, schema_of
 from operators.base.operator import Operator
 from operators.batch_operator import BatchOperator
 from operators.errors.exit_warnings import note_linked
 from operators.flink.env import prepare_for_batch, prepare_for_stream, shows_process_output
-from operators.flink.slots import Need, check_scheduler, check_slots
+from operators.flink.slots import Need, check_scheduler, check_slots, free_slots
 from operators.params.accessors import ScriptParams, StreamParams, TrainParams
 from operators.params.catalog import CHECKPOINT_DIR, LOG_DIR, PROGRESS
 from operators.params.param import WithParams
@@ -75,11 +76,12 @@ class ScriptOp(WithParams, Operator[Any]):
         if any(environment_of(each) is not table_env for each in extra):
             raise ConfigurationError(f"{name}: all inputs must belong to one environment")
         prepare(table_env)
-        files = data._readable_files()
+        files = None if isinstance(values["numWorkers"], tuple) else data._readable_files()
         if files is None and values.get("shuffleParts") is not None:
             raise ConfigurationError(
                 f"{name}: shuffleParts shuffles groups of rows in files: link a source of Parquet, Feather or ORC files, with "
-                "nothing but select(...) of columns between, in an environment without checkpoints; or remove shuffleParts"
+                "nothing but select(...) of columns between, in an environment without checkpoints, and set one number as "
+                "numWorkers; or remove shuffleParts"
             )
         elsewhere = runs_elsewhere(table_env)
         settings = plan(
@@ -98,7 +100,8 @@ class ScriptOp(WithParams, Operator[Any]):
         if not elsewhere:
             settings = replace(settings, tmp_dirs=table_env.get_config().get(IO_TMP_DIRS, ""))
             limit_starts(settings.start_timeout_s)
-        need = Need.of_group(name, settings.num_workers, settings.num_ps)
+        least = settings.least_workers
+        need = Need.of_group(name, settings.num_workers if least is None else least, settings.num_ps)
         check_scheduler(table_env.get_config(), name)
         check_slots(table_env.get_config(), [need], only_total=True)
         from bridge.flink.script_graph import run_script
@@ -109,10 +112,15 @@ class ScriptOp(WithParams, Operator[Any]):
             settings = replace(settings, log_dir=f"{settings.log_dir.rstrip('/')}/{run_name(shown_name, suffix)}")
         group = re.sub(r"\W", "_", f"{name}_{suffix}")
         try:
-            self._table = run_script(table_env, table, extra, settings, group, files)
+            self._table, resize = run_script(table_env, table, extra, settings, group, files)
         except Exception as error:
             raise readable(error) from None
         self._groups = {group: need}
+        if resize is not None and settings.checkpoint_dir is not None:
+            numbers = (need.slots - settings.num_ps, settings.num_workers, settings.num_ps)
+            elastic = Elastic(shown_name, *numbers, values["elasticWait"], settings.checkpoint_dir, resize)
+            resize(elastic.workers_in(free_slots(table_env.get_config())))  # for jobs that plain PyFlink starts
+            self._elastic = {group: elastic}
         self._show({group: Shown(shown_name, settings.size, settings.kind == "train", self._get(PROGRESS), self._get(LOG_DIR))})
         self._model_dir = settings.model_dir
         if not elsewhere:

@@ -13,11 +13,21 @@ from akdl.storage.patterns import refuse_pattern
 
 STOP, STOPPED = "STOP", "STOPPED"
 
-_LAST = "checkpoint"  # TensorFlow's file with the name of the last checkpoint
+LAST = "checkpoint"  # TensorFlow's file with the name of the last checkpoint
 
 
 def ask_to_stop(address: str) -> None:
     _write(address, STOP)
+
+
+def files_at(address: str) -> Dict[str, Tuple[int, int]]:
+    """Return the names of the files at an address, with two numbers that change when the file is written again."""
+    if not is_remote(address):
+        return file_states(local_path(address))
+    with opened_with_fsspec(address) as (system, root):
+        system.invalidate_cache(root)
+        found = system.find(root, detail=True) if system.exists(root) else {}
+        return {path[len(root) + 1 :]: (info.get("size") or 0, hash(str(info))) for path, info in found.items()}
 
 
 class CheckpointFolder:
@@ -48,7 +58,7 @@ class CheckpointFolder:
         found = self._files()
         changed = [name for name, state in found.items() if self._published.get(name) != state]
         with opened_with_fsspec(self.address) as (system, root):
-            for name in sorted(changed, key=lambda name: (os.path.basename(name) == _LAST, name)):
+            for name in sorted(changed, key=lambda name: (os.path.basename(name) == LAST, name)):
                 put_whole(system, os.path.join(self.path, *name.split("/")), f"{root}/{name}")
             for name in set(self._published) - set(found):
                 if system.exists(f"{root}/{name}"):

@@ -11,6 +11,7 @@ from pyflink.common import Row
 from pyflink.datastream import ProcessFunction, RuntimeContext
 
 from bridge.flink.elements import Element
+from bridge.flink.keys import keys_of_subtasks
 from bridge.folders.temporary_places import shared_place
 from bridge.group.addresses import Address, folder_id, own_host, reserve
 
@@ -26,6 +27,9 @@ class Announce(ProcessFunction):  # type: ignore[misc]
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self._attempt = runtime_context.get_attempt_number()
+        size = runtime_context.get_number_of_parallel_subtasks()
+        if size != len(self._keys):  # an elastic group has another number of members in this job
+            self._keys = [each[0] for each in keys_of_subtasks(size)]
         self._is_announced = False
 
     def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Iterator[Row]:

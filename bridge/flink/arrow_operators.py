@@ -96,6 +96,13 @@ def rows_for_members(
     return _to_arrow(rows, row_type, gathering, references, KEY_AND_ELEMENT, uid)
 
 
+def deal_to(chunks: DataStream, keys: Sequence[int], members: Sequence[int]) -> None:
+    """Deal the rows of `rows_for_members` to other keys, in the jobs that start from now on."""
+    factory = chunks._j_data_stream.getTransformation().getOperatorFactory()
+    references = get_field_value(factory, "generatedClass").getReferences()
+    references[4], references[7] = _longs(keys), _longs(members)  # see RowsToArrow.java
+
+
 def chunks_of(
     table_env: StreamTableEnvironment,
     table: Table,
@@ -228,10 +235,6 @@ def sent_at_once(stream: DataStream) -> DataStream:
     """Let no element wait in a buffer that is not full: in streams for 100 ms, in batch mode until the end."""
     stream._j_data_stream.getTransformation().setBufferTimeout(0)
     return stream
-
-
-def parallelism_of(stream: DataStream) -> int:
-    return int(stream._j_data_stream.getTransformation().getParallelism())
 
 
 def keyed(stream: DataStream, value_type: object) -> KeyedStream:

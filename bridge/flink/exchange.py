@@ -6,6 +6,7 @@ import functools
 import itertools
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from bridge.files.reading import FileParts, FileTable
 from bridge.flink.announce import announced_address
 from bridge.flink.elements import Element, pieces
 from bridge.flink.event_time import time_of
+from bridge.flink.keys import keys_of_subtasks
 from bridge.flink.metrics import ReportGauges
 from bridge.group.addresses import Address, hold, release
 from bridge.group.roles import label
@@ -63,7 +65,12 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
     def open(self, runtime_context: RuntimeContext) -> None:
         """Start the process; TensorFlow can be imported while the first rows are on their way."""
         give_large_blocks_back()
-        check_parallelism(runtime_context, self._settings.operator, len(self._keys))
+        if self._settings.least_workers is None:
+            check_parallelism(runtime_context, self._settings.operator, len(self._keys))
+        else:
+            size = runtime_context.get_number_of_parallel_subtasks()
+            self._settings = replace(self._settings, num_workers=size - self._settings.num_ps)
+            self._keys = keys_of_subtasks(size)
         self._index = runtime_context.get_index_of_this_subtask()
         self._key, *others = self._keys[self._index]
         self._all_keys = functools.partial(keys_in_turn, runtime_context, [*others, self._key])

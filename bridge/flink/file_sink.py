@@ -26,16 +26,7 @@ from bridge.codec.ipc import read_batch, selected
 from bridge.exceptions import ConfigurationError
 from bridge.files.publishing import FileSink, publish
 from bridge.files.writing import PartFiles
-from bridge.flink.arrow_operators import (
-    Gathering,
-    chunks_of,
-    column_types,
-    keyed,
-    logical_type,
-    parallelism_of,
-    table_of,
-    whole_chunks,
-)
+from bridge.flink.arrow_operators import Gathering, chunks_of, column_types, keyed, logical_type, table_of, whole_chunks
 from bridge.flink.elements import ELEMENT, KEY_AND_ELEMENT, KEYED_ELEMENT, Element, origin_of, pieces
 from bridge.flink.event_time import time_of
 from bridge.flink.time_attributes import PROCTIME, time_attributes, with_plain_times
@@ -60,7 +51,7 @@ def write_files(
     columns = None if origin is None else origin.columns
     if origin is not None:
         chunks, updates = origin.elements, False
-        if subtasks not in (None, parallelism_of(chunks)):  # pieces of a chunk would part
+        if subtasks not in (None, chunks._j_data_stream.getParallelism()):  # pieces of a chunk would part
             chunks = whole_chunks(table, chunks, uid("whole"), sends_marks=False)
         chunks = whole_chunks(table, chunks, uid("rows"), sends_marks=True)
     else:
@@ -76,7 +67,7 @@ def write_files(
     if subtasks is not None:
         chunks._j_data_stream.getTransformation().setParallelism(subtasks)
     written = chunks.process(_Write(sink, columns), output_type=KEY_AND_ELEMENT).name(sink.operator).uid(uid("files"))
-    written.set_parallelism(parallelism_of(chunks))
+    written.set_parallelism(chunks._j_data_stream.getParallelism())
     published = keyed(written, KEYED_ELEMENT).process(_Publish(sink), output_type=ELEMENT)
     published.name(f"{sink.operator}: publish").uid(uid("publish")).set_parallelism(1).set_max_parallelism(1)
     types = [(name, logical_type(sql)) for name, sql in _WRITTEN.items()]

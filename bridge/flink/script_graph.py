@@ -9,8 +9,10 @@ A table in files sends parts of the files instead of rows: each Exchange gets al
 
 from __future__ import annotations
 
+import functools
 import posixpath
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from pyflink.datastream.data_stream import DataStream
 from pyflink.table import DataTypes, StreamTableEnvironment, Table
@@ -23,6 +25,7 @@ from bridge.flink.arrow_operators import (
     MAX_PARALLELISM,
     Dealing,
     Gathering,
+    deal_to,
     keyed,
     logical_types,
     rows_for_members,
@@ -53,10 +56,11 @@ def run_script(
     settings: GroupSettings,
     group: str,
     files: SourceFiles | None = None,
-) -> Table:
+) -> tuple[Table, Callable[[int], None] | None]:
     """Table of the rows that the script writes. Each process gets the inputs `extra` whole; `group` is a unique identifier.
 
-    With `files`, which have the rows of `table`, the members read their shares themselves.
+    With `files`, which have the rows of `table`, the members read their shares themselves. With `settings.least_workers`, the
+    function that comes with the table sets the number of workers of the jobs that start from then on.
     """
     if settings.size > MOST_MEMBERS:
         raise ConfigurationError(f"numWorkers + numPSs is {settings.size}, but one group has at most {MOST_MEMBERS} processes")
@@ -69,7 +73,8 @@ def run_script(
     tables = [
         _without_event_time(table_env, each, f"akdl_input_{group}_{number}") for number, each in enumerate([table, *extra])
     ]
-    chunks = _chunks(table_env, tables[0], tables[1:], settings, keys, uid, files)
+    inputs = _chunks(table_env, tables[0], tables[1:], settings, keys, uid, files)
+    chunks = inputs[0].union(*inputs[1:]) if extra else inputs[0]
     from_savepoint = starts_from_savepoint(table_env)
     if settings.kind == "stream":
         keeps_rows = has_checkpoints(table_env) or settings.replay == UNCOMMITTED or settings.on_return == RESTART
@@ -85,19 +90,34 @@ def run_script(
     announced._j_data_stream.getTransformation().setStateKeySelector(None)
     sent_at_once(announced)
     name = f"{settings.operator}, {posixpath.basename(settings.main_script)}"  # shown on Flink's web page
-    placed(announced, f"{name}, addresses", group, settings.size, uid("addresses"))
+    # The driver finds the job of an elastic group by the name.
+    addresses = "addresses" if settings.least_workers is None else f"addresses {group}"
+    placed(announced, f"{name}, {addresses}", group, settings.size, uid("addresses"))
     written = starts.connect(keyed(chunks.union(announced), KEYED_ELEMENT)).process(exchange, output_type=ELEMENT)
-    placed(written, name, group, settings.size, uid("exchange"))
+    # What follows an elastic group keeps its parallelism: the model comes from one worker.
+    placed(written, name, group, settings.size if settings.least_workers is None else 1, uid("exchange"))
     if not is_streaming(table_env):
         _take_chunks_unsorted(written)
     columns = logical_types(settings.output_schema)
     schema, takes = event_time(settings.watermark), settings.carries_event_time
     table = table_of(table_env, written, columns, schema, uid=uid("result"), takes_watermarks=takes)
+    if settings.least_workers is not None:
+        return table, functools.partial(_resize, settings, inputs, (announced, written))
     if settings.watermark is None:
-        return with_origin(table, Origin(written, settings.output_schema.names))
+        return with_origin(table, Origin(written, settings.output_schema.names)), None
     column = settings.watermark[0]
     counter = late_counter(settings.operator, settings.main_script, column, takes)
-    return with_late_rows_counted(table_env, table, column, counter, uid("late"))
+    return with_late_rows_counted(table_env, table, column, counter, uid("late")), None
+
+
+def _resize(settings: GroupSettings, inputs: Sequence[DataStream], members: Sequence[DataStream], workers: int) -> None:
+    """Give the next jobs another number of workers; the functions of the members find it where they run."""
+    settings = replace(settings, num_workers=workers)
+    keys = [each[0] for each in keys_of_subtasks(settings.size)]
+    for number, rows in enumerate(inputs):
+        deal_to(rows, keys[:1] if number else [keys[each] for each in settings.fed], keys)
+    for stream in members:
+        stream.set_parallelism(settings.size)
 
 
 def _without_event_time(table_env: StreamTableEnvironment, table: Table, view: str) -> Table:
@@ -115,7 +135,7 @@ def _chunks(
     keys: list[int],
     uid: Callable[[str], str],
     files: SourceFiles | None,
-) -> DataStream:
+) -> list[DataStream]:
     for column in settings.script_schema.columns[len(settings.input_schema.columns) :]:
         table = table.add_columns(lit(1.0).cast(DataTypes.FLOAT()).alias(column.name))
     where = f"{settings.operator}: the input"
@@ -138,7 +158,7 @@ def _chunks(
         )
         for number, each in enumerate(extra, 1)
     ]
-    return chunks.union(*whole) if whole else chunks
+    return [chunks, *whole]
 
 
 def starts_of(table_env: StreamTableEnvironment, chunks: DataStream, group: str) -> DataStream:

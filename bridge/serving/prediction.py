@@ -27,7 +27,7 @@ from bridge.codec.to_arrow import ColumnDecoder
 from bridge.codec.to_columns import to_columns
 from bridge.files.parts import parts_from
 from bridge.files.reading import FileParts, FileTable, SourceFiles
-from bridge.flink.arrow_operators import Gathering, chunks_of, column_types, logical_type, parallelism_of, table_of, upsert_keys
+from bridge.flink.arrow_operators import Gathering, chunks_of, column_types, logical_type, table_of, upsert_keys
 from bridge.flink.elements import ELEMENT, Element, Origin, pieces, with_origin
 from bridge.flink.file_rows import in_small_bundles, parts_of_files
 from bridge.flink.metrics import PredictionMetrics
@@ -87,7 +87,7 @@ def predict_table(
     plain = {name for name in stays if name not in proctimes}
     key = next((each for each in upsert_keys(table_env, kept) if plain >= set(each)), []) if updates else []
     predicted = chunks.process(_Predict(settings, [name for name, _ in columns], key, read), output_type=ELEMENT)
-    predicted.name(settings.process.operator).uid(uid("prediction")).set_parallelism(parallelism_of(chunks))
+    predicted.name(settings.process.operator).uid(uid("prediction")).set_parallelism(chunks._j_data_stream.getParallelism())
     if read is not None:
         in_small_bundles(predicted.start_new_chain())
     schema = event_time(None if rowtime is None else (rowtime, "SOURCE_WATERMARK()"), key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Any
@@ -37,8 +37,7 @@ def running(op: Operator[Any]) -> Iterator[None]:
             begin_groups(op._groups.keys())
             if op._groups:
                 table_env = environment_of(op.getOutputTable())
-                needs = [Need.of_parallelism(parallelism_of(table_env)), *op._groups.values()]
-                waited_for(lambda: check_slots(table_env.get_config(), needs))
+                waited_for(lambda: check_slots(table_env.get_config(), needs_of(table_env, op._groups)))
             with _shown(op):
                 yield
         except Exception as error:
@@ -49,6 +48,10 @@ def running(op: Operator[Any]) -> Iterator[None]:
             note_told(op._shown)
             release(op._models)
             forget_ended_clusters()
+
+
+def needs_of(table_env: StreamTableEnvironment, groups: Mapping[str, Need]) -> list[Need]:
+    return [Need.of_parallelism(parallelism_of(table_env)), *groups.values()]
 
 
 def _shown(op: Operator[Any]) -> AbstractContextManager[object]:

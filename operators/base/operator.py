@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from bridge.errors.flink_errors import readable
 from bridge.exceptions import ConfigurationError
 from bridge.folders.shipped import runs_elsewhere
-from bridge.interrupts import interrupts_later
 from bridge.schema import quoted
 from bridge.table_env import has_checkpoints, is_streaming, planning
 from bridge.workarounds.pyflink_defects import column_names
-from operators.base.job import environment_of, job_named, running
+from operators.base.elastic import Elastic, run
+from operators.base.job import environment_of, job_named
 from operators.flink.slots import Need, rest_of
 from operators.params.rendering import Description, Rendered
 from operators.progress.linked import note_linked
@@ -45,6 +45,7 @@ class Operator(Rendered, Generic[_Family]):
         self._table: Table | None = None
         self._groups: dict[str, Need] = {}  # groups of processes that a job of this table starts
         self._shown: dict[str, Shown] = {}  # the groups with a progress display
+        self._elastic: dict[str, Elastic] = {}  # the groups that train with any number of workers of a range
         self._models: frozenset[str] = frozenset()  # model processes that it starts
 
     def _description(self) -> Description:
@@ -109,6 +110,7 @@ class Operator(Rendered, Generic[_Family]):
         for op in ops:
             self._groups.update(op._groups)
             self._shown.update(op._shown)
+            self._elastic.update(op._elastic)
             self._models |= op._models
 
     def _show(self, operators: dict[str, Shown]) -> None:
@@ -144,8 +146,7 @@ class Operator(Rendered, Generic[_Family]):
         Raises:
             BridgeError: The table does not exist, its columns differ, or the job failed.
         """
-        with interrupts_later(), running(self):
-            run_and_wait(lambda: self._insert(table))
+        run(self, lambda: run_and_wait(lambda: self._insert(table)))
         return self
 
     @planning()

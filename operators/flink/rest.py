@@ -48,7 +48,10 @@ class Rest:
     def text(self, path: str) -> str:
         return self.content(path).decode("utf-8", "replace")
 
-    def content(self, path: str) -> bytes:
+    def cancel(self, job: str) -> None:
+        self.content(f"/jobs/{job}", "PATCH")
+
+    def content(self, path: str, method: str = "GET") -> bytes:
         import requests  # a tenth of a second, for programs that ask no cluster
 
         with requests.Session() as session:
@@ -59,8 +62,8 @@ class Rest:
             verify = self._verify if self._verify not in (True, "") else os.environ.get("REQUESTS_CA_BUNDLE") or True
             try:
                 # A redirect would be one to the page of a login.
-                answer = session.get(
-                    self._url + path, timeout=self._timeout_s, verify=verify, allow_redirects=False, stream=True
+                answer = session.request(
+                    method, self._url + path, timeout=self._timeout_s, verify=verify, allow_redirects=False, stream=True
                 )
                 content = self._content_of(answer)
             except requests.exceptions.SSLError as error:
@@ -76,7 +79,7 @@ class Rest:
                 f"{self.address}: credentials are missing or wrong (HTTP {answer.status_code}); set a header in {HEADERS}, "
                 "such as 'Authorization:Bearer TOKEN', or a login in the address"
             )
-        if answer.status_code != 200:
+        if answer.status_code not in (200, 202):
             raise RestError(f"{self.address}{path}: HTTP {answer.status_code}, {answer.reason}")
         return content
 

@@ -17,6 +17,7 @@ logger = logging.getLogger(__name__)
 WAIT_S = 5.0  # the slots of a job that had just ended were free again after 0.2 s on two busy cores
 _POLL_S = 0.1
 _SCHEDULER = "jobmanager.scheduler"
+_SLOTS = "taskmanager.numberOfTaskSlots"
 _NAME_LENGTH = 60
 _ENDED = {"FINISHED", "CANCELED", "FAILED", "SUSPENDED"}
 
@@ -66,6 +67,14 @@ def check_slots(config: FlinkConfiguration, needs: Sequence[Need], wait_s: float
             )
 
 
+def free_slots(config: FlinkConfiguration) -> int | None:
+    """Free slots of a cluster or of a local environment; None where Flink makes as many as a job asks for."""
+    rest = rest_of(config)
+    if rest is None:
+        return _slots_of_mini_cluster(config)
+    return None if _grows(rest) else int(rest.get("/overview")["slots-available"])
+
+
 def check_scheduler(config: FlinkConfiguration, operator: str) -> None:
     """Refuse Flink's adaptive scheduler, also in reactive mode: `operator` needs the number of tasks that is planned."""
     found = config.get(_SCHEDULER, "") or config.get("scheduler-mode", "")
@@ -90,19 +99,19 @@ def rest_of(config: FlinkConfiguration) -> Rest | None:
 
 
 def _check_mini_cluster(config: FlinkConfiguration, need: Need) -> None:
-    chosen = config.get("taskmanager.numberOfTaskSlots", "")
-    if not chosen:
-        return  # the mini cluster makes as many as the job needs
-    managers = config.get("minicluster.number-of-taskmanagers", "1")
-    try:
-        slots = int(chosen) * int(managers)
-    except ValueError:
-        return  # Flink says what is wrong with it
-    if slots < need.slots:
+    slots = _slots_of_mini_cluster(config)
+    if slots is not None and slots < need.slots:
         raise ConfigurationError(
-            f"{_needs(need)}, but the local environment has {slots}: taskmanager.numberOfTaskSlots is set to {chosen}. "
-            f"Leave it unset, raise it, or {need.remedy}."
+            f"{_needs(need)}, but the local environment has {slots}: taskmanager.numberOfTaskSlots is set to "
+            f"{config.get(_SLOTS, '')}. Leave it unset, raise it, or {need.remedy}."
         )
+
+
+def _slots_of_mini_cluster(config: FlinkConfiguration) -> int | None:
+    """Slots that were chosen; None where the mini cluster makes as many as the job needs, or Flink says what is wrong."""
+    with suppress(ValueError):
+        return int(config.get(_SLOTS, "")) * int(config.get("minicluster.number-of-taskmanagers", "1"))
+    return None
 
 
 def _check_cluster(rest: Rest, need: Need, wait_s: float, only_total: bool) -> None:
@@ -114,8 +123,7 @@ def _check_cluster(rest: Rest, need: Need, wait_s: float, only_total: bool) -> N
         if (total if only_total else free) >= need.slots:
             return
         if grows is None:
-            keys = [str(entry["key"]) for entry in rest.get("/jobmanager/config")]
-            grows = any(key == "kubernetes.cluster-id" or key.startswith("yarn.") for key in keys)
+            grows = _grows(rest)
         if grows:
             return
         if total < need.slots:
@@ -131,6 +139,11 @@ def _check_cluster(rest: Rest, need: Need, wait_s: float, only_total: bool) -> N
                 f"them, start more TaskManagers, or {need.remedy}."
             )
         time.sleep(_POLL_S)
+
+
+def _grows(rest: Rest) -> bool:
+    keys = [str(entry["key"]) for entry in rest.get("/jobmanager/config")]
+    return any(key == "kubernetes.cluster-id" or key.startswith("yarn.") for key in keys)
 
 
 def _holders(rest: Rest) -> str:

@@ -528,7 +528,7 @@ class TrainParams(WithParams):
         userParams: str | dict[str, Any] = ...,
         selectedCols: Sequence[str] = ...,
         selectedColNames: Sequence[str] = ...,
-        numWorkers: int = ...,
+        numWorkers: int | tuple[int, int] = ...,
         numPSs: int = ...,
         pythonEnv: str | Sequence[str] = ...,
         envVars: Sequence[str] = ...,
@@ -553,6 +553,7 @@ class TrainParams(WithParams):
         readOnce: bool = ...,
         MLEnvironmentId: int = ...,
         modelDir: str = ...,
+        elasticWait: float = ...,
     ) -> None: ...
     def setUserFiles(self, value: Sequence[str] | str) -> Self:
         """Paths of the files that the script needs; the script may be among them. (default ())"""
@@ -596,11 +597,11 @@ class TrainParams(WithParams):
     def getSelectedColNames(self) -> list[str] | None:
         """Columns that reach the script; all if unset. (default None)"""
 
-    def setNumWorkers(self, value: int) -> Self:
-        """Number of processes that get rows; from the parallelism if unset. (default None)"""
+    def setNumWorkers(self, value: int | tuple[int, int]) -> Self:
+        """Number of processes that get rows; from the parallelism if unset. A pair for a training that takes the slots there are, between its two numbers, and continues from checkpointDir with others. (default None)"""
 
-    def getNumWorkers(self) -> int | None:
-        """Number of processes that get rows; from the parallelism if unset. (default None)"""
+    def getNumWorkers(self) -> int | tuple[int, int] | None:
+        """Number of processes that get rows; from the parallelism if unset. A pair for a training that takes the slots there are, between its two numbers, and continues from checkpointDir with others. (default None)"""
 
     def setNumPSs(self, value: int) -> Self:
         """Number of parameter servers; from the parallelism if unset. (default None)"""
@@ -746,6 +747,12 @@ class TrainParams(WithParams):
     def getModelDir(self) -> str | None:
         """Folder or address that hosts and this program reach, for the model; else its table carries it, at about 10 MB/s. (default None)"""
 
+    def setElasticWait(self, value: float) -> Self:
+        """With a pair as numWorkers: seconds that slots are missing, or free, before the training continues with fewer or more workers. (default 60.0)"""
+
+    def getElasticWait(self) -> float:
+        """With a pair as numWorkers: seconds that slots are missing, or free, before the training continues with fewer or more workers. (default 60.0)"""
+
 class TrainerParams(WithParams):
     """Parameters of pipeline stages that train a model."""
 
@@ -759,7 +766,7 @@ class TrainerParams(WithParams):
         userParams: str | dict[str, Any] = ...,
         selectedCols: Sequence[str] = ...,
         selectedColNames: Sequence[str] = ...,
-        numWorkers: int = ...,
+        numWorkers: int | tuple[int, int] = ...,
         numPSs: int = ...,
         pythonEnv: str | Sequence[str] = ...,
         envVars: Sequence[str] = ...,
@@ -784,6 +791,7 @@ class TrainerParams(WithParams):
         readOnce: bool = ...,
         MLEnvironmentId: int = ...,
         modelDir: str = ...,
+        elasticWait: float = ...,
         inferSelectedCols: Sequence[str] = ...,
         outputSchemaStr: str = ...,
         schemaStr: str = ...,
@@ -854,11 +862,11 @@ class TrainerParams(WithParams):
     def getSelectedColNames(self) -> list[str] | None:
         """Columns that reach the script; all if unset. (default None)"""
 
-    def setNumWorkers(self, value: int) -> Self:
-        """Number of processes that get rows; from the parallelism if unset. (default None)"""
+    def setNumWorkers(self, value: int | tuple[int, int]) -> Self:
+        """Number of processes that get rows; from the parallelism if unset. A pair for a training that takes the slots there are, between its two numbers, and continues from checkpointDir with others. (default None)"""
 
-    def getNumWorkers(self) -> int | None:
-        """Number of processes that get rows; from the parallelism if unset. (default None)"""
+    def getNumWorkers(self) -> int | tuple[int, int] | None:
+        """Number of processes that get rows; from the parallelism if unset. A pair for a training that takes the slots there are, between its two numbers, and continues from checkpointDir with others. (default None)"""
 
     def setNumPSs(self, value: int) -> Self:
         """Number of parameter servers; from the parallelism if unset. (default None)"""
@@ -1003,6 +1011,12 @@ class TrainerParams(WithParams):
 
     def getModelDir(self) -> str | None:
         """Folder or address that hosts and this program reach, for the model; else its table carries it, at about 10 MB/s. (default None)"""
+
+    def setElasticWait(self, value: float) -> Self:
+        """With a pair as numWorkers: seconds that slots are missing, or free, before the training continues with fewer or more workers. (default 60.0)"""
+
+    def getElasticWait(self) -> float:
+        """With a pair as numWorkers: seconds that slots are missing, or free, before the training continues with fewer or more workers. (default 60.0)"""
 
     def setInferSelectedCols(self, value: Sequence[str]) -> Self:
         """Columns to predict with; all if unset. (default None)"""

@@ -17,6 +17,8 @@ from operators.params.checks import (
     main_script,
     names,
     network,
+    number_of_workers,
+    one_number_of_workers,
     one_of,
     only_zero,
     positive,
@@ -50,7 +52,19 @@ OUTPUT_SCHEMA_STR = Param(
 SELECTED_COLS = Param(
     "selectedCols", "Sequence[str]", "Columns that reach the script; all if unset.", names, None, aliases=("selectedColNames",),
 )  # fmt: skip
-NUM_WORKERS = Param("numWorkers", "int", "Number of processes that get rows; from the parallelism if unset.", count(1), None)
+NUM_WORKERS = Param(
+    "numWorkers", "int", "Number of processes that get rows; from the parallelism if unset.", one_number_of_workers, None,
+)  # fmt: skip
+TRAIN_WORKERS = replace(
+    NUM_WORKERS, annotation="int | tuple[int, int]", convert=number_of_workers,
+    doc="Number of processes that get rows; from the parallelism if unset. A pair for a training that takes the slots there "
+    "are, between its two numbers, and continues from checkpointDir with others.",
+)  # fmt: skip
+ELASTIC_WAIT = Param(
+    "elasticWait", "float",
+    "With a pair as numWorkers: seconds that slots are missing, or free, before the training continues with fewer or more "
+    "workers.", some_seconds, 60.0,
+)  # fmt: skip
 NUM_PSS = Param("numPSs", "int", "Number of parameter servers; from the parallelism if unset.", count(0), None)
 CHIEF_COORDINATES = Param(
     "chiefCoordinates", "bool",
@@ -313,15 +327,16 @@ PREDICTION_DETAIL_COL = Param(
 )  # fmt: skip
 
 TRAIN = (
-    USER_FILES, MAIN_SCRIPT_FILE, USER_PARAMS, SELECTED_COLS, NUM_WORKERS, NUM_PSS, PYTHON_ENV, ENV_VARS, EXACT_DOUBLES,
+    USER_FILES, MAIN_SCRIPT_FILE, USER_PARAMS, SELECTED_COLS, TRAIN_WORKERS, NUM_PSS, PYTHON_ENV, ENV_VARS, EXACT_DOUBLES,
     INTRA_OP_PARALLELISM, CHIEF_COORDINATES, EQUAL_STEPS, WEIGHT_COL, SHUFFLE_PARTS, HOST_NETWORK, GROUP_TLS, GPUS_PER_WORKER,
     CHECKPOINT_DIR, START_TIMEOUT, STALL_TIMEOUT, PROGRESS, LOG_DIR, KEEP_FAILED_ROWS, LOG_FILE_SIZE, LOG_FILE_COUNT,
-    READ_ONCE, ML_ENVIRONMENT_ID, MODEL_DIR,
+    READ_ONCE, ML_ENVIRONMENT_ID, MODEL_DIR, ELASTIC_WAIT,
 )  # fmt: skip
-SCRIPT = (*TRAIN[:3], OUTPUT_SCHEMA_STR, *TRAIN[3:-1])
-_OF_TABLES = (EQUAL_STEPS, WEIGHT_COL, SHUFFLE_PARTS, READ_ONCE, MODEL_DIR)
+_SCRIPT = tuple(NUM_WORKERS if each is TRAIN_WORKERS else each for each in TRAIN[:-2])
+SCRIPT = (*_SCRIPT[:3], OUTPUT_SCHEMA_STR, *_SCRIPT[3:])
+_OF_TABLES = (EQUAL_STEPS, WEIGHT_COL, SHUFFLE_PARTS, READ_ONCE)
 STREAM = (
-    *TRAIN[:3], STREAM_SCHEMA_STR, *(each for each in TRAIN[3:] if each not in _OF_TABLES),
+    *_SCRIPT[:3], STREAM_SCHEMA_STR, *(each for each in _SCRIPT[3:] if each not in _OF_TABLES),
     CHUNK_WAIT, CHUNK_ROWS, REPLAY, MAX_UNCOMMITTED, ON_RETURN,
 )  # fmt: skip
 _SHADOW = (CANDIDATE_PATH, CANDIDATE_SHARE, CANDIDATE_ROWS, CANDIDATE_AGREEMENT, CANDIDATE_TOLERANCE)

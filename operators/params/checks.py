@@ -150,6 +150,22 @@ def count(smallest: int) -> Callable[[object], int]:
     return convert
 
 
+def one_number_of_workers(value: object) -> int:
+    if isinstance(value, (list, tuple)):
+        raise ValueError("one number, as only TF2TableModelTrainBatchOp and TFTableModelTrainBatchOp take a pair")
+    return count(1)(value)
+
+
+def number_of_workers(value: object) -> int | tuple[int, int]:
+    if not isinstance(value, (list, tuple)):
+        return count(1)(value)
+    with suppress(ValueError):
+        least, most = map(count(1), value)
+        if least <= most:
+            return least, most
+    raise ValueError("a whole number of at least 1, or two of them, the smaller one first")
+
+
 def _number(expected: str, fits: Callable[[float], bool]) -> Callable[[object], float]:
     def convert(value: object) -> float:
         with suppress(OverflowError):  # of an integer that has no float

@@ -21,6 +21,7 @@ _TOGETHER = re.compile(
     rb"(?i)strategy|distribute|horovod|sync_optimizer|train_and_evaluate|TF_CONFIG|task_type|task_index|num_workers|\bcluster\b|akdl\.engine"
 )
 _ESTIMATOR = re.compile(rb"(?m)^(?:from|import) akdl\.(estimator|models\.tf\.dnn)\b")  # Keras trains a DNN, but not in a group
+_IN_STEP = re.compile(rb"\b(?:train_estimator|generate_run_config|train_and_evaluate)\b")
 _CHOOSES = re.compile(rb"tf_version\(|__version__|EstimatorMissing|hasattr|\bexcept\b")  # signs of another way to train
 
 
@@ -35,6 +36,11 @@ def check_main(operator: str, origin: str, source: bytes, size: int) -> bool:
     close = near(MAIN, names)
     hint = f" (is it {close[0]!r}?)" if close else ""
     raise ConfigurationError(f"{operator}: {NO_MAIN.format(origin, hint)}")
+
+
+def estimator_in_step(source: bytes) -> bool:
+    """True where a script shows that it trains an Estimator, whose workers are in step without parameter servers."""
+    return _IN_STEP.search(source) is not None
 
 
 def check_group(operator: str, source: bytes, env_vars: Sequence[str]) -> None:

@@ -13,9 +13,10 @@ from akdl.wire.column_type import Kind
 from bridge.exceptions import ConfigurationError, refused_at
 from bridge.schema import Schema, split_watermark
 from bridge.settings import OFF, PAD, GroupSettings
+from operators.flink.env import MAX_PARALLELISM
 from operators.params.function_script import FunctionScript
 from operators.prepare.certificate import new_certificate
-from operators.prepare.main_script import check_group, check_main, trains_apart
+from operators.prepare.main_script import check_group, check_main, estimator_in_step, trains_apart
 from operators.prepare.python_env import check_python, find_python
 from operators.prepare.requirements import wanted_in
 from operators.prepare.user_files import read_files
@@ -34,11 +35,15 @@ def plan(
     print_process_info: bool,
     elsewhere: bool = False,
 ) -> GroupSettings:
-    workers, servers = counts(operator, values["numWorkers"], values["numPSs"], parallelism)
-    if values["chiefCoordinates"] and not (workers > 1 and servers):
+    chosen, elastic = values["numWorkers"], isinstance(values["numWorkers"], tuple)
+    workers, servers = counts(operator, chosen[1] if elastic else chosen, values["numPSs"], parallelism)
+    least = chosen[0] if elastic else workers
+    if elastic:
+        _check_elastic(f"{operator}: numWorkers={chosen}", values["checkpointDir"], workers + servers)
+    if values["chiefCoordinates"] and not (least > 1 and servers):
         raise ConfigurationError(
             f"{operator}: chiefCoordinates needs a worker besides the chief and a parameter server, so numWorkers of at least "
-            f"2 and numPSs of at least 1; there would be {workers} and {servers}"
+            f"2 and numPSs of at least 1; there would be {least} and {servers}"
         )
     keep_failed_rows = values.get("keepFailedRows", False)
     if keep_failed_rows and values["logDir"] is None:
@@ -57,6 +62,12 @@ def plan(
         needs_estimator = check_main(operator, shown(script), source, workers + servers)
         with refused_at(f"{operator}: {shown(script)}", ConfigurationError):
             own = None if values["pythonEnv"] else wanted_in(source)
+    if elastic and not servers and (needs_estimator or estimator_in_step(source)):
+        raise ConfigurationError(
+            f"{operator}: numWorkers={chosen}: an Estimator whose workers train in step cannot change their number, since "
+            "TensorFlow gives each worker batches of its own: a step of fewer workers would be another step, and max_steps "
+            "another training. Set one number, or numPSs of at least 1"
+        )
     python = find_python(operator, values["pythonEnv"] or own or os.environ.get(env_variable, ""), elsewhere)
     if not elsewhere:
         check_python(operator, python, main_script if needs_estimator else None, values["startTimeout"])
@@ -83,6 +94,7 @@ def plan(
         equal_steps=equal_steps,
         weight_column=weight_column,
         shuffle_parts=values.get("shuffleParts"),
+        least_workers=least if elastic else None,
         trains_apart=kind == "train" and workers > 1 and values["numWorkers"] is None and trains_apart(files, main_script),
         host_network=values["hostNetwork"],
         certificate=new_certificate(operator) if values["groupTls"] and workers + servers > 1 else None,
@@ -97,6 +109,13 @@ def plan(
         log_files=values["logFileCount"],
         **(_stream_settings(values) if kind == "stream" else {}),
     )
+
+
+def _check_elastic(given: str, checkpoint_dir: str | None, size: int) -> None:
+    if checkpoint_dir is None:
+        raise ConfigurationError(f"{given} needs checkpointDir, from which a training with other workers continues")
+    if size > MAX_PARALLELISM:
+        raise ConfigurationError(f"{given}: such a group has at most {MAX_PARALLELISM} processes, not {size}")
 
 
 def _absolute(operator: str, parameter: str, values: Mapping[str, Any]) -> str | None:

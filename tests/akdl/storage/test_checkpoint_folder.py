@@ -8,7 +8,7 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from akdl.storage.checkpoint_folder import CheckpointFolder, ask_to_stop
+from akdl.storage.checkpoint_folder import CheckpointFolder, ask_to_stop, files_at
 from akdl.storage.files import FileError
 
 REMOTE = "memory://akdl-checkpoints/one"
@@ -103,3 +103,16 @@ def test_an_address_that_cannot_be_reached(tmp_path: Path) -> None:
     folder = CheckpointFolder("nosuch://key:secret@bucket/x", str(tmp_path))
     with pytest.raises(FileError, match=r"^nosuch://bucket/x: it cannot be reached: ValueError: Protocol not known: nosuch"):
         folder.fetch()
+
+
+def test_files_at_an_address_change_with_a_checkpoint(tmp_path: Path) -> None:
+    assert files_at(REMOTE) == files_at(str(tmp_path / "own")) == {}
+    folder = remote(tmp_path, "chief")
+    write(folder, one="1", a__two="2")
+    folder.publish()
+    assert set(files_at(REMOTE)) == set(files_at(folder.path)) == {"one", "a/two"}
+    before = files_at(folder.path), files_at(REMOTE)
+    write(folder, one="11")
+    folder.publish()
+    assert files_at(folder.path)["one"] != before[0]["one"] and files_at(REMOTE)["one"] != before[1]["one"]
+    assert files_at(folder.path)["a/two"] == before[0]["a/two"] and files_at(REMOTE)["a/two"] == before[1]["a/two"]

@@ -13,6 +13,7 @@ from pyflink.common import Row
 from bridge.exceptions import ConfigurationError
 from bridge.flink.announce import Announce, announced_address
 from bridge.flink.elements import Element
+from bridge.flink.keys import keys_of_subtasks
 from bridge.group.addresses import folder_id, release
 from tests.support.flink_functions import Subtask
 
@@ -66,3 +67,9 @@ def test_a_member_is_announced_once_in_each_attempt(announce: Announce) -> None:
 def test_a_host_without_an_address_in_the_network_is_an_error() -> None:
     with pytest.raises(ConfigurationError, match="hostNetwork: expected an address in 203.0.113.0/24"):
         start(Announce("announced", KEYS, "203.0.113.0/24"))
+
+
+def test_a_job_with_another_number_of_members_has_its_own_keys(announce: Announce) -> None:
+    subtask = Subtask(announce, KEYS[1], index=1, parallelism=2)
+    told = list(announce.process_element(Row(KEYS[1], Row(Element.START.value, 1, 0, b"")), subtask))
+    assert [key for key, _ in told] == [each[0] for each in keys_of_subtasks(2)]

@@ -20,6 +20,7 @@ from bridge.files.reading import FileTable
 from bridge.flink import exchange
 from bridge.flink.elements import Element
 from bridge.flink.exchange import END_OF_INPUT, Exchange
+from bridge.flink.keys import keys_of_subtasks
 from bridge.schema import Schema
 from bridge.settings import GroupSettings, UserFile
 from tests.e2e.jobs import SCRIPTS
@@ -255,6 +256,12 @@ def test_elements_of_another_key_are_refused(start: Start, call: Callable[[Subta
 def test_another_parallelism_than_the_planned_one_is_refused(start: Start) -> None:
     with pytest.raises(BridgeError, match="TestOp: Flink started 3 tasks instead of 2. Exclude this operator from autoscaling"):
         start(num_workers=2, subtask={"parallelism": 3})
+
+
+def test_an_elastic_group_has_the_size_of_its_job(start: Start) -> None:
+    subtask = start(num_workers=3, num_ps=1, least_workers=1, subtask={"parallelism": 3})
+    assert subtask.function._settings.num_workers == 2
+    assert subtask.function._keys == keys_of_subtasks(3) and subtask.function._key == keys_of_subtasks(3)[0][0]
 
 
 def test_timers_of_another_key_do_nothing(start: Start) -> None:

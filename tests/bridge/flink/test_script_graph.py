@@ -43,7 +43,7 @@ def settings(**changes: Any) -> GroupSettings:
 def run(table_env: Any, group: GroupSettings, sql: str = "SELECT * FROM (VALUES (1), (2), (3)) AS t(id)") -> tuple[Any, str]:
     name = f"graph_{next(_groups)}"
     table = table_env.sql_query(f"SELECT CAST(id AS BIGINT) AS id FROM ({sql})")
-    return run_script(table_env, table, [], group, name), name
+    return run_script(table_env, table, [], group, name)[0], name
 
 
 def transformations(table_env: Any, table: Any) -> Iterator[Any]:
@@ -123,3 +123,22 @@ def test_rows_go_to_workers_in_turn_and_come_back(table_env: Any) -> None:
         pairs = [tuple(row) for row in found]
     assert sorted(id for _, id in pairs) == [1, 2, 3, 4, 5]
     assert sorted(worker for worker, _ in pairs) in ([0, 0, 0, 1, 1], [0, 0, 1, 1, 1])
+
+
+def test_jobs_of_an_elastic_group_have_other_numbers_of_workers(table_envs: Any) -> None:
+    """An operator that was planned behind the group keeps its own parallelism."""
+    ids = ", ".join(f"({each})" for each in range(12))
+    table = table_envs.btenv.sql_query(f"SELECT CAST(id AS BIGINT) AS id FROM (VALUES {ids}) AS t(id)")
+    extra = table_envs.btenv.sql_query("SELECT CAST(1 AS BIGINT) AS id")
+    group = settings(num_workers=3, num_ps=1, least_workers=1, extra_schemas=(Schema.parse("id BIGINT"),))
+    written, resize = run_script(table_envs.btenv, table, [extra], group, f"graph_{next(_groups)}")
+    assert resize is not None
+    counted, _ = run(table_envs.btenv, settings(num_workers=1, num_ps=0), f"SELECT id FROM {written}")
+    for workers in (2, 3, 1):
+        resize(workers)
+        with written.execute().collect() as rows:
+            shares = [(worker, id_) for worker, id_ in rows]
+        assert sorted(id_ for _, id_ in shares) == list(range(12))
+        assert {worker for worker, _ in shares} == set(range(workers))
+        with counted.execute().collect() as rows:
+            assert len(list(rows)) == 12

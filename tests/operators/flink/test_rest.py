@@ -36,6 +36,10 @@ def secured(expected: str, context: ssl.SSLContext | None = None, status: int = 
             self.end_headers()
             self.wfile.write(body)
 
+        def do_PATCH(self) -> None:
+            self.path = f"PATCH {self.path}"
+            self.do_GET()
+
         def log_message(self, *_: object) -> None:
             pass
 
@@ -195,3 +199,9 @@ def test_answers_have_an_end(monkeypatch: pytest.MonkeyPatch, limit: str | None,
     with serving(lambda path: {"text": "x" * (1 << 20)}) as config:
         with pytest.raises(RestError, match=words):
             Rest(f"{config['rest.address']}:{config['rest.port']}").get("/overview")
+
+
+def test_a_job_is_cancelled() -> None:
+    with secured("", status=202) as (port, asked):
+        Rest(f"127.0.0.1:{port}").cancel("a1b2")
+    assert asked == ["PATCH /jobs/a1b2"]

@@ -15,7 +15,7 @@ import pytest
 
 from bridge.exceptions import ConfigurationError
 from operators import resetEnv, useLocalEnv, useRemoteEnv
-from operators.flink.slots import Need, check_scheduler, check_slots, rest_of
+from operators.flink.slots import Need, check_scheduler, check_slots, free_slots, rest_of
 
 GROUP = Need.of_group("TensorFlow2BatchOp", 3, 1)
 
@@ -217,3 +217,13 @@ def test_the_scheduler_of_a_cluster_is_found() -> None:
     with serving(lambda path: {}["a LookupError"]) as config:
         check_scheduler(config, "MyOp")
     check_scheduler({"execution.target": "local"}, "MyOp")
+
+
+def test_free_slots() -> None:
+    with serving(Cluster(4, [3]).answer) as config:
+        assert free_slots(config) == 3
+    with serving(Cluster(4, [3], config=["kubernetes.cluster-id"]).answer) as config:
+        assert free_slots(config) is None
+    assert free_slots({"execution.target": "local"}) is None
+    slots = {"taskmanager.numberOfTaskSlots": "3", "minicluster.number-of-taskmanagers": "2"}
+    assert free_slots({"execution.target": "local", **slots}) == 6

@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 
 from bridge.exceptions import ConfigurationError
-from operators import TensorFlow2BatchOp, TensorFlowBatchOp, TFSavedModelPredictStreamOp, TFTableModelPredictStreamOp
+from operators import (
+    TensorFlow2BatchOp,
+    TensorFlowBatchOp,
+    TF2TableModelTrainBatchOp,
+    TFSavedModelPredictStreamOp,
+    TFTableModelPredictStreamOp,
+)
 from operators.params import catalog, data_catalog
 
 SCHEMA = "id LONG, name STRING"
@@ -60,6 +66,7 @@ REFUSED = [
     ("numWorkers", True, "a whole number of at least 1, got True of type bool"),
     ("numWorkers", 2.0, "a whole number of at least 1"),
     ("numWorkers", "2", "a whole number of at least 1, got '2' of type str"),
+    ("numWorkers", (2, 4), "one number, as only TF2TableModelTrainBatchOp and TFTableModelTrainBatchOp take a pair, got"),
     ("numPSs", -1, "a whole number of at least 0"),
     ("pythonEnv", 3, "a string"),
     ("MLEnvironmentId", 1, "0, the one environment of a program"),
@@ -123,3 +130,15 @@ def test_where_newer_models_come_from(kind: type[Any]) -> None:
         op.setModelStreamScanInterval(0)
     with pytest.raises(ConfigurationError, match="a date and time such as \"2024-05-31 18:00:00\", got 'noon'"):
         op.setModelStreamStartTime("noon")
+
+
+@pytest.mark.parametrize("pair", [(2, 4), [2, 4], (np.int64(2), 4)])
+def test_a_pair_of_workers(pair: object) -> None:
+    assert TF2TableModelTrainBatchOp(numWorkers=pair).getNumWorkers() == (2, 4)
+    assert TF2TableModelTrainBatchOp(numWorkers=3).getNumWorkers() == 3
+
+
+@pytest.mark.parametrize("pair", [(4, 2), (0, 2), (1, 2, 3), (1,), (1.0, 2), ("1", "2"), (True, 2)])
+def test_a_wrong_pair_of_workers(pair: object) -> None:
+    with pytest.raises(ConfigurationError, match="a whole number of at least 1, or two of them, the smaller one first"):
+        TF2TableModelTrainBatchOp(numWorkers=pair)

@@ -6,7 +6,7 @@ import pytest
 
 from bridge.exceptions import ConfigurationError
 from bridge.settings import UserFile
-from operators.prepare.main_script import check_main, trains_apart
+from operators.prepare.main_script import check_main, estimator_in_step, trains_apart
 
 
 @pytest.mark.parametrize(
@@ -87,3 +87,16 @@ def test_scripts_of_an_estimator(source: str, size: int, needs_it: bool) -> None
 def test_workers_that_train_apart(main: str, other: str, apart: bool) -> None:
     files = [UserFile("s.py", main.encode()), UserFile("lib/other.py", other.encode()), UserFile("data.csv", b"strategy")]
     assert trains_apart(files, "s.py") is apart
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        (b"from akdl.engine.train import train_estimator\n", True),
+        (b"config = generate_run_config()\n", True),
+        (b"tf.estimator.train_and_evaluate(est, a, b)\n", True),
+        (b"train_keras_model(model, {}, {}, task_config)\n", False),
+    ],
+)
+def test_scripts_that_train_estimators(source: bytes, found: bool) -> None:
+    assert estimator_in_step(source) is found

@@ -13,7 +13,7 @@ import pytest
 from akdl.process import preflight
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema
-from operators import TensorFlow2BatchOp
+from operators import TensorFlow2BatchOp, TF2TableModelTrainBatchOp
 from operators.prepare import main_script
 from operators.prepare.plan import counts, plan
 
@@ -210,3 +210,37 @@ def test_the_environment_variable_is_the_default_of_python_env(folder: pathlib.P
     with pytest.raises(ConfigurationError, match="'/nowhere'"):
         _plan(op.setPythonEnv("/nowhere"))
     assert _plan(op, elsewhere=True).python == "/nowhere", "it may be on the hosts"
+
+
+def _elastic(**changes: Any) -> Any:
+    given = {"mainScriptFile": "main.py", "numWorkers": (2, 4), "numPSs": 0, "checkpointDir": "checkpoints", **changes}
+    op = TF2TableModelTrainBatchOp(**given)
+    return plan("Op", "train", op._values_of_all(), INPUT, [], 1, "AKDL_TEST_ENV", False)
+
+
+def test_settings_of_an_elastic_group(folder: pathlib.Path) -> None:
+    settings = _elastic()
+    assert (settings.least_workers, settings.num_workers, settings.num_ps) == (2, 4, 0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"checkpointDir": None}, r"Op: numWorkers=\(2, 4\) needs checkpointDir"),
+        ({"numWorkers": (1, 128), "numPSs": 1}, r"\(1, 128\): such a group has at most 128 processes, not 129"),
+        ({"numWorkers": (1, 3), "numPSs": 1, "chiefCoordinates": True}, "there would be 1 and 1"),
+    ],
+)
+def test_elastic_groups_that_do_not_fit(folder: pathlib.Path, changes: Any, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        _elastic(**changes)
+
+
+@pytest.mark.parametrize(
+    "source", ["from akdl.engine.train import train_estimator", "import tensorflow as generate_run_config"]
+)
+def test_an_estimator_in_step_is_not_elastic(folder: pathlib.Path, source: str) -> None:
+    (folder / "main.py").write_text(f"{source}\ndef main(config): pass\n")
+    with pytest.raises(ConfigurationError, match="an Estimator whose workers train in step cannot change their number"):
+        _elastic()
+    assert _elastic(numPSs=1).num_ps == 1

@@ -1,0 +1,155 @@
+"""A training with a pair as numWorkers on a session cluster whose TaskManagers come and are killed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+
+from akdl import testing
+from akdl.keras import checkpoint
+from operators import MemSourceBatchOp, TF2TableModelTrainBatchOp, resetEnv, useRemoteEnv
+from tests.akdl.keras.support import SCRIPTS, script, weights_in
+from tests.support.flink_cluster import FlinkCluster, flink_cluster
+from tests.support.leftovers import DEADLINE_S, is_running, wait_until
+
+pytestmark = [pytest.mark.cluster, pytest.mark.tf, pytest.mark.slow, pytest.mark.own_processes, pytest.mark.timeout(900)]
+
+X = np.random.default_rng(1).uniform(-1, 1, [60, 2]).astype(np.float32)
+VALUES = {"x0": X[:, 0], "x1": X[:, 1], "label": (X[:, 0] > X[:, 1]).astype(int)}
+TYPES = {"x0": "FLOAT", "x1": "FLOAT", "label": "BIGINT"}
+CONFIG = {
+    "train_data_args": {"file": "${DATASET_FILE}$"}, "batch_size": 120, "epochs": 10**6, "seed": 1, "loss": "binary_crossentropy",
+    "optimizer": {"name": "SGD", "args": {"learning_rate": 0.1}},
+}  # fmt: skip
+
+
+RESTARTS = {
+    "restart-strategy.type": "fixed-delay",
+    "restart-strategy.fixed-delay.attempts": "20",
+    "restart-strategy.fixed-delay.delay": "1 s",
+}
+
+
+def task_processes(managers: list[int]) -> list[psutil.Process]:
+    """Return the TensorFlow processes of these TaskManagers."""
+    found = []
+    for manager in filter(is_running, managers):
+        for each in psutil.Process(manager).children(recursive=True):
+            try:
+                if "akdl.entry" in each.cmdline() and each.status() != psutil.STATUS_ZOMBIE:
+                    found.append(each)
+            except psutil.NoSuchProcess:
+                continue
+    return found
+
+
+class Follower:
+    """What the TaskManagers of a cluster train, and an operator that trains until it is asked to stop."""
+
+    def __init__(self, cluster: FlinkCluster, checkpoints: Path) -> None:
+        self._cluster, self._checkpoints = cluster, checkpoints
+        self._managers = list(cluster.task_manager_pids)
+        self._earlier: set[psutil.Process] = set()
+        file = str(SCRIPTS / "rows.py")
+        self.op = TF2TableModelTrainBatchOp(
+            userFiles=[file], mainScriptFile=file, userParams={"config": CONFIG}, numWorkers=(1, 3), numPSs=0,
+            intraOpParallelism=1, checkpointDir=str(checkpoints), elasticWait=2.0,
+        )  # fmt: skip
+        self.seen: list[int] = []
+        rows = [[cell.item() for cell in row] for row in zip(*VALUES.values())]
+        self.trained = MemSourceBatchOp(rows, "x0 FLOAT, x1 FLOAT, label BIGINT").link(self.op)
+
+    def trains_with(self, workers: int) -> None:
+        """Wait until so many workers of a new job have written a checkpoint."""
+
+        def have_started() -> bool:
+            found = task_processes(self._managers)
+            return len(found) == workers and not self._earlier & set(found)
+
+        wait_until(have_started, f"{workers} workers have started", 6 * DEADLINE_S)
+        before = [None, self._last()]
+        wait_until(lambda: self._last() not in before, f"{workers} workers have trained", 6 * DEADLINE_S)
+        self._earlier.update(task_processes(self._managers))
+        self.seen.append(workers)
+
+    def add_manager(self) -> None:
+        self._managers.append(self._cluster.start("taskmanager"))
+
+    def kill_manager(self) -> None:
+        psutil.Process(self._managers.pop(0)).kill()
+
+    def _last(self) -> str | None:
+        return checkpoint.latest(str(self._checkpoints))
+
+    def run(self, follow: Callable[[], None], job: Callable[[], Any]) -> Any:
+        """Run a job, and follow it in another thread; stop the training at the end of that."""
+
+        def follow_and_stop() -> None:
+            try:
+                follow()
+            finally:
+                self.op.stop()
+
+        follower = threading.Thread(target=follow_and_stop)
+        follower.start()
+        try:
+            return job()
+        finally:
+            follower.join()
+            resetEnv()
+            assert not task_processes(list(self._cluster.task_manager_pids)), "nothing stays behind"
+
+
+@pytest.mark.fault("hosts", "An elastic training continues with fewer workers on the hosts that are left")
+def test_workers_follow_the_task_managers(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A step takes all rows, so that their order does not matter, and one process makes the same steps."""
+    checkpoints = tmp_path / "checkpoints"
+    (tmp_path / "cluster").mkdir()
+    with flink_cluster(tmp_path / "cluster", task_managers=2, slots=1) as cluster:
+        useRemoteEnv(cluster.host, cluster.rest_port, 1)
+        follower = Follower(cluster, checkpoints)
+
+        def follow() -> None:
+            follower.trains_with(2)
+            follower.add_manager()
+            follower.trains_with(3)
+            follower.kill_manager()
+            follower.trains_with(2)
+
+        model = follower.run(follow, follower.trained.collectToDataframe)
+    assert follower.seen == [2, 3, 2]
+    assert model.model_id[0] == 0 and len(model) >= 2, "a model table"
+    said = [line for line in capfd.readouterr().err.splitlines() if " of 1 to 3 workers" in line]
+    assert [line.split(" with ")[1] for line in said] == [f"{workers} of 1 to 3 workers" for workers in (2, 3, 2)]
+    _, progress = checkpoint.load(str(checkpoint.latest(str(checkpoints))))
+    dataset = testing.train_task_config(VALUES, TYPES, str(tmp_path)).dataset_file
+    from akdl.keras.keras_training import train
+
+    alone = train({**CONFIG, "epochs": progress["steps"]}, script("rows"), {"DATASET_FILE": dataset}).model
+    for ours, theirs in zip(weights_in(checkpoints), alone.get_weights()):
+        np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+@pytest.mark.fault("hosts", "An elastic training does not wait for a lost host as long as Flink's restart would")
+def test_a_restart_by_flink_ends_in_a_job_of_fewer_workers(tmp_path: Path) -> None:
+    (tmp_path / "cluster").mkdir()
+    with flink_cluster(tmp_path / "cluster", task_managers=2, slots=1) as cluster:
+        table_env = useRemoteEnv(cluster.host, cluster.rest_port, 1, config=RESTARTS).btenv
+        table_env.execute_sql(
+            "CREATE TEMPORARY TABLE trained (model_id BIGINT, model_info STRING) WITH ('connector' = 'blackhole')"
+        )
+        follower = Follower(cluster, tmp_path / "checkpoints")
+
+        def follow() -> None:
+            follower.trains_with(2)
+            follower.kill_manager()
+            follower.trains_with(1)
+
+        follower.run(follow, lambda: follower.trained.insertInto("trained"))
+    assert follower.seen == [2, 1]
