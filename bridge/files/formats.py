@@ -234,7 +234,7 @@ FORMATS = (*_READERS, *WITHOUT_GROUPS)
 
 
 def reader_of(format_: str, path: str, schema: pa.Schema | None = None, all_columns: bool = False) -> FileReader:
-    """Open a file. Text has no types of its own: its cells are read by `schema`, or by the begin of the file."""
+    """Open a file. Text has no types of its own: its cells are read by `schema`, or by the beginning of the file."""
     if format_ == "csv":
         return _Csv(path, schema)
     return _Json(path, schema, all_columns) if format_ == "json" else _READERS[format_](path)
