@@ -16,8 +16,9 @@ from tests.simulation.defects import FAIR, FOUND, PLANTED, Plant
 from tests.simulation.history import BrokenPromise
 from tests.simulation.schedules import PLANS, run
 
-COUNT = int(os.environ.get("AKDL_SIMULATE", "100"))
+COUNT = int(os.environ.get("AKDL_SIMULATE", "1000"))
 FIRST = int(os.environ.get("AKDL_SIMULATE_FIRST", "0"))
+PARTS = 10  # which processes of pytest share
 
 
 @pytest.fixture(autouse=True)
@@ -28,9 +29,10 @@ def _silent() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("kind", PLANS)
-def test_schedules_keep_the_promises(kind: str) -> None:
-    for seed in range(FIRST, FIRST + COUNT):
+def test_schedules_keep_the_promises(kind: str, part: int) -> None:
+    for seed in range(FIRST + part, FIRST + COUNT, PARTS):
         try:
             run(kind, seed)
         except BrokenPromise as error:
