@@ -63,7 +63,7 @@ _NEEDS_ESTIMATOR = re.compile(
     r"|module 'keras\.utils' has no attribute 'experimental'"
 )
 _REFUSED = re.compile(r"needs tf\.estimator, which|Keras 3 does not train with")
-_OF_ESTIMATORS = re.compile(r"estimator|(?<!-)strategy", re.IGNORECASE)  # of several workers, not of restarts
+_OF_ESTIMATORS = re.compile(r"estimator|run_config|(?<!-)strategy", re.IGNORECASE)  # of several workers, not of restarts
 
 # A seed, of which each gives another order of files and of the tests in them.
 ORDER = os.environ.get("AKDL_TEST_ORDER")
