@@ -150,7 +150,7 @@ def test_extra_inputs_and_seeds_are_kept(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_debugger_opens_at_the_row(tmp_path: pathlib.Path) -> None:
-    done = replayed(failed(tmp_path, "unknown_category", {"word": "quince"}), "p row['id'], row['word']\nq\n")
+    done = replayed(failed(tmp_path, "unknown_category", {"word": "quince"}), "p int(row['id']), row['word']\nq\n")
     assert f"({BAD}, 'quince')" in done.stdout and done.returncode == 1
 
 

@@ -1,4 +1,4 @@
-"""The batch script of Alink: the model as rows."""
+"""The batch script of Alink: the model as rows. Several processes need an Estimator."""
 
 from __future__ import annotations
 
