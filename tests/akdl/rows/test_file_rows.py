@@ -131,8 +131,8 @@ def test_columns_follow_the_rows_and_can_be_read_again(feed: Feed, rows: FileRow
 
 
 def test_the_file_is_made_while_rows_arrive_and_once(feed: Feed, rows: FileRows, monkeypatch: pytest.MonkeyPatch) -> None:
-    made, encode = [], ExampleEncoder.frames
-    monkeypatch.setattr(ExampleEncoder, "frames", lambda self, rows: made.append(rows.rows) or encode(self, rows))
+    made, encode = [], ExampleEncoder.pieces
+    monkeypatch.setattr(ExampleEncoder, "pieces", lambda self, rows: made.append(rows.rows) or encode(self, rows))
     found = []
     readers = [threading.Thread(target=lambda: found.append(rows.file())) for _ in range(4)]
     for reader in readers:
@@ -220,7 +220,7 @@ def test_a_file_that_cannot_be_made_is_an_error_for_all(feed: Feed, rows: FileRo
     def fail(self: Any, rows: Any) -> None:
         raise OSError("the disk is full")
 
-    monkeypatch.setattr(ExampleEncoder, "frames", fail)
+    monkeypatch.setattr(ExampleEncoder, "pieces", fail)
     rows.make_file()
     feed.chunk(1)
     feed.end()
