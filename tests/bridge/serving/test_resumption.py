@@ -124,7 +124,8 @@ def test_after_a_killed_program(place: pathlib.Path) -> None:
     (place / "holds").touch()
     program = subprocess.Popen([sys.executable, "-c", JOB, str(place)], env=ENVIRONMENT)
     try:
-        wait_until(lambda: len(kept(place)) >= 1000, "files of predictions", 180)
+        # The batch that holds may have had its turn before two others that were sent with it.
+        wait_until(lambda: len(kept(place)) >= 800, "files of predictions", 180)
     finally:
         program.kill()
         program.wait()
