@@ -92,17 +92,25 @@ class _ArrowFile(FileReader):
         yield from _slices(self._reader(columns).get_batch(group), rows)
 
 
-class _ArrowStream(FileReader):
+class _Whole(FileReader):
+    """A file without groups, which is one: `_size` estimates its bytes, and `_first` are the rows and bytes of a sample."""
+
+    _path: str
+    _size: int
+    _first: tuple[int, int]
+
+    def groups(self, columns: Sequence[str]) -> Iterator[RowGroup]:
+        yield RowGroup(WHOLE, TO_THE_END, self._size, *self._first)
+
+
+class _ArrowStream(_Whole):
     def __init__(self, path: str) -> None:
         self._path = path
         with open_file(path) as source:
             reader = pa.ipc.open_stream(source)
             self.schema = reader.schema
-            first, self._size = next(iter(reader), None), source.size()
+            first, self._size = next(iter(reader), None), 2 * source.size()
         self._first = (1, 1) if first is None else (max(1, first.num_rows), max(1, first.nbytes))
-
-    def groups(self, columns: Sequence[str]) -> Iterator[RowGroup]:
-        yield RowGroup(WHOLE, TO_THE_END, 2 * self._size, *self._first)
 
     def batches(self, group: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         fields = [self.schema.get_field_index(name) for name in columns]
@@ -133,7 +141,7 @@ class _Orc(FileReader):
         yield from _slices(self._file.read_stripe(group, list(columns)), rows)
 
 
-class _Json(FileReader):
+class _Json(_Whole):
     """Objects of one line each; without a schema, that of the first MB."""
 
     def __init__(self, path: str, schema: pa.Schema | None, all_columns: bool) -> None:
@@ -147,9 +155,6 @@ class _Json(FileReader):
         else:
             self.schema = _parsed(block, None, "infer").schema if block else pa.schema([])
 
-    def groups(self, columns: Sequence[str]) -> Iterator[RowGroup]:
-        yield RowGroup(WHOLE, TO_THE_END, self._size, *self._first)
-
     def batches(self, group: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         wanted = pa.schema([self.schema.field(name) for name in columns])
         with open_file(self._path) as source, _unpacked(source, self._path) as text:
@@ -159,7 +164,7 @@ class _Json(FileReader):
                     yield from _slices(batch, rows)
 
 
-class _Csv(FileReader):
+class _Csv(_Whole):
     """Rows below a line with the names; without a schema, the first 4 MB decide their types. An empty cell is null."""
 
     def __init__(self, path: str, schema: pa.Schema | None) -> None:
@@ -170,9 +175,6 @@ class _Csv(FileReader):
             self._size = source.size() * (1 if text is source else _PACKED)
         rows = 0 if batch is None else batch.num_rows
         self._first = (max(1, rows), max(1, min(self._size, _CSV_BLOCK_BYTES)))
-
-    def groups(self, columns: Sequence[str]) -> Iterator[RowGroup]:
-        yield RowGroup(WHOLE, TO_THE_END, self._size, *self._first)
 
     def batches(self, group: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         with open_file(self._path) as source, _unpacked(source, self._path) as text:
