@@ -100,8 +100,8 @@ class ScriptOp(WithParams, Operator[Any]):
         if not elsewhere:
             settings = replace(settings, tmp_dirs=table_env.get_config().get(IO_TMP_DIRS, ""))
             limit_starts(settings.start_timeout_s)
-        least = settings.least_workers
-        need = Need.of_group(name, settings.num_workers if least is None else least, settings.num_ps)
+        least = settings.num_workers if settings.least_workers is None else settings.least_workers
+        need = Need.of_group(name, least, settings.num_ps)
         check_scheduler(table_env.get_config(), name)
         check_slots(table_env.get_config(), [need], only_total=True)
         from bridge.flink.script_graph import run_script
@@ -117,7 +117,7 @@ class ScriptOp(WithParams, Operator[Any]):
             raise readable(error) from None
         self._groups = {group: need}
         if resize is not None and settings.checkpoint_dir is not None:
-            numbers = (need.slots - settings.num_ps, settings.num_workers, settings.num_ps)
+            numbers = (least, settings.num_workers, settings.num_ps)
             elastic = Elastic(shown_name, *numbers, values["elasticWait"], settings.checkpoint_dir, resize)
             resize(elastic.workers_in(free_slots(table_env.get_config())))  # for jobs that plain PyFlink starts
             self._elastic = {group: elastic}
