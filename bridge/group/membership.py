@@ -102,12 +102,16 @@ class Membership:
 
     @property
     def is_over(self) -> bool:
-        """Member 0 may leave when all members have ended, another member when member 0 knows its end. With the lock held.
+        """Member 0 may leave when all members have ended and it has answered them, another member when member 0 knows its end.
 
-        A member 0 that does not answer any more has left, and its last answer was lost. If not, it misses this member.
+        With the lock held. A member 0 that does not answer any more has left, and its last answer was lost. If not, it misses
+        this member.
         """
         if self._index == 0:
-            return self.group().have_ended(range(self._settings.size))
+            members, now = range(self._settings.size), time.monotonic()
+            return self.group().have_ended(members) and not any(
+                self._states.waits_for_answer(index, now) for index in members[1:]
+            )
         return self.is_end_known or (self._version > 0 and self.unanswered_s > LOST_S)
 
     @property

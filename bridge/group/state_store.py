@@ -41,6 +41,7 @@ class StateStore:
     def __init__(self) -> None:
         self._states: dict[int, MemberState] = {}
         self._reported: dict[int, float] = {}  # time of the last report, monotonic seconds
+        self._answered: set[int] = set()  # members that have received an answer
         self._versions: dict[int, int] = {}  # in ascending order
         self._version = 0
         self._silent: set[int] = set()
@@ -53,6 +54,8 @@ class StateStore:
         if known is not None and known.phase == ENDED:  # an older report may be late, and no other would correct it
             state = known
         self._states[state.index], self._reported[state.index] = state, now
+        if report.version:
+            self._answered.add(state.index)
         if known is None or essence(known) != essence(state) or state.index in self._silent:
             self._silent.discard(state.index)
             self._note_change(state.index)
@@ -61,6 +64,10 @@ class StateStore:
         answer = GroupState(version=self._version, is_all=report.wants_all, sample=self._sample if report.wants_sample else b"")
         answer.members.extend(self._all(now) if report.wants_all else self._changed_since(report.version))
         return answer
+
+    def waits_for_answer(self, index: int, now: float) -> bool:
+        """Return True for a member that reports, and has never received an answer: it would take this group for unreachable."""
+        return index not in self._answered and now < self._reported[index] + LOST_S / 2
 
     def _all(self, now: float) -> list[MemberState]:
         for index, each in self._states.items():

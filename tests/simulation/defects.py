@@ -192,6 +192,10 @@ def a_lost_sample_silences_a_member(patch: Patch) -> None:
     patch.setattr(membership, "_SAMPLE_S", 60.0)
 
 
+def a_chief_leaves_before_it_has_answered_all(patch: Patch) -> None:
+    patch.setattr(StateStore, "waits_for_answer", lambda self, index, now: False)
+
+
 Plant = Callable[[Patch], None]
 # With the kind and the seed of a schedule that meets it, and words of the objection.
 PLANTED: list[tuple[Plant, str, int, str]] = [
@@ -217,6 +221,7 @@ FOUND: list[tuple[Plant, str, int, str]] = [
     (rows_that_wait_count_as_taken, "group", 23, "lags behind"),
     (all_complain_of_a_late_member_at_once, "group", 82, "was not complete within"),
     (a_lost_sample_silences_a_member, "group", 341, "has not reported for 30 s|has not answered for 30 s"),
+    (a_chief_leaves_before_it_has_answered_all, "stream", 2203374, "the chief does not answer at host-0"),
 ]
 # Schedules of which the simulation expected too much.
 FAIR: list[tuple[str, int]] = [

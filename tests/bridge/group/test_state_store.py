@@ -67,6 +67,17 @@ def test_an_older_report_that_arrives_late_does_not_revive_a_member() -> None:
     assert [state.phase for state in ask(store, 0).members if state.index == 1] == [ENDED]
 
 
+def test_a_member_waits_for_its_first_answer_as_long_as_it_reports() -> None:
+    store = StateStore()
+    version = ask(store, 1, phase=ENDED).version
+    assert store.waits_for_answer(1, LOST_S / 4)
+    ask(store, 1, phase=ENDED, now=LOST_S / 4)
+    assert store.waits_for_answer(1, LOST_S / 2) and not store.waits_for_answer(1, LOST_S)
+    ask(store, 1, version, phase=ENDED, now=LOST_S / 2)
+    ask(store, 1, phase=ENDED, now=LOST_S / 2)  # an older report that is late
+    assert not store.waits_for_answer(1, LOST_S / 2)
+
+
 def test_all_reports_of_a_large_group_cost_no_more_than_those_of_a_small_one() -> None:
     assert report_s(2, False) == report_s(25, False) == REPORT_S
     assert report_s(128, False) == 1.28 and report_s(128, True) == pytest.approx(0.32)
