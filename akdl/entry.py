@@ -36,7 +36,7 @@ from akdl.process.channel import Channel, ChannelError
 from akdl.process.parent import REFUSED_ROWS, exit_with_parent, kill_stopped_parent, take_settings
 from akdl.process.preflight import installed
 from akdl.process.proxies import bypass_proxies
-from akdl.process.work_clock import WorkClock, main_stack
+from akdl.process.work_clock import WorkClock, script_stacks
 from akdl.rows.file_rows import FileRows
 from akdl.rows.once_rows import OnceRows
 from akdl.rows.stream_rows import StreamRows
@@ -163,7 +163,7 @@ def _report_progress(channel: Channel, rows: AnyRows, reports: Reports, watch: A
             rows.wait_for_progress(PROGRESS_S)
             try:
                 progress = _progress(rows, reports)
-                progress.worked_s, progress.stack = clock.look(), main_stack()
+                progress.worked_s, progress.stack = clock.look(), script_stacks()
                 progress.activity, progress.place = watch.now
                 wishes = channel.report(progress)
             except ChannelError:

@@ -6,8 +6,9 @@ import threading
 import time
 import traceback
 from types import FrameType
-from typing import FrozenSet, Iterator, Optional, Tuple
+from typing import Dict, FrozenSet, Iterator, Optional, Tuple
 
+_MOST_THREADS = 20
 _MOST_CALLS = 40
 
 
@@ -30,13 +31,12 @@ class WorkClock:
         return self.worked_s
 
 
-def main_stack() -> str:
-    """The calls of the main thread, the innermost one last, without lines of source."""
-    calls = [
-        f'  File "{frame.f_code.co_filename}", line {line}, in {frame.f_code.co_name}'
-        for frame, line in itertools.islice(main_calls(), _MOST_CALLS)
-    ]
-    return "\n".join(reversed(calls))
+def script_stacks() -> str:
+    """Stacks of the main thread and of threads of the script, innermost calls last, without lines of source."""
+    frames = _frames_of_others()
+    named = {each.ident or 0: each.name for each in threading.enumerate() if not each.name.startswith("akdl-")}
+    stacks = [f"Thread {name}:\n{_stack(frames[ident])}" for ident, name in named.items() if ident in frames]
+    return "\n".join(stacks[:_MOST_THREADS])
 
 
 def main_calls() -> Iterator[Tuple[FrameType, int]]:
@@ -44,11 +44,24 @@ def main_calls() -> Iterator[Tuple[FrameType, int]]:
     return traceback.walk_stack(sys._current_frames().get(threading.main_thread().ident or 0))
 
 
+def _stack(innermost: FrameType) -> str:
+    calls = [
+        f'  File "{frame.f_code.co_filename}", line {line}, in {frame.f_code.co_name}'
+        for frame, line in itertools.islice(traceback.walk_stack(innermost), _MOST_CALLS)
+    ]
+    return "\n".join(reversed(calls))
+
+
 def _places() -> FrozenSet[int]:
     """Return a number for the stack of each other thread, made of its functions and instructions."""
+    return frozenset(hash((thread, *_instructions(frame))) for thread, frame in _frames_of_others().items())
+
+
+def _frames_of_others() -> Dict[int, FrameType]:
+    """Innermost frame of each other thread; with the own one, a cycle would keep the variables of all."""
     frames = sys._current_frames()
     del frames[threading.get_ident()]
-    return frozenset(hash((thread, *_instructions(frame))) for thread, frame in frames.items())
+    return frames
 
 
 def _instructions(frame: Optional[FrameType]) -> Iterator[int]:

@@ -90,9 +90,7 @@ def run_script(
     announced._j_data_stream.getTransformation().setStateKeySelector(None)
     sent_at_once(announced)
     name = f"{settings.operator}, {posixpath.basename(settings.main_script)}"  # shown on Flink's web page
-    # The driver finds the job of an elastic group by the name.
-    addresses = "addresses" if settings.least_workers is None else f"addresses {group}"
-    placed(announced, f"{name}, {addresses}", group, settings.size, uid("addresses"))
+    placed(announced, f"{name}, addresses", group, settings.size, uid("addresses"))
     written = starts.connect(keyed(chunks.union(announced), KEYED_ELEMENT)).process(exchange, output_type=ELEMENT)
     # What follows an elastic group keeps its parallelism: the model comes from one worker.
     placed(written, name, group, settings.size if settings.least_workers is None else 1, uid("exchange"))
@@ -171,9 +169,9 @@ def starts_of(table_env: StreamTableEnvironment, chunks: DataStream, group: str)
 
 
 def placed(stream: DataStream, name: str, group: str, parallelism: int, uid: str) -> None:
-    """One subtask per member, each on the same TaskManager as that of the other operator."""
+    """One subtask per member, each on the same TaskManager as that of the other operator; the job's plan names the group."""
     stream.set_parallelism(parallelism).set_max_parallelism(max(parallelism, MAX_PARALLELISM)).name(name).uid(uid)
-    stream._j_data_stream.getTransformation().setCoLocationGroupKey(group)
+    stream.set_description(f"{name}, group {group}")._j_data_stream.getTransformation().setCoLocationGroupKey(group)
 
 
 def _take_chunks_unsorted(written: DataStream) -> None:

@@ -88,6 +88,7 @@ def predict_table(
     key = next((each for each in upsert_keys(table_env, kept) if plain >= set(each)), []) if updates else []
     predicted = chunks.process(_Predict(settings, [name for name, _ in columns], key, read), output_type=ELEMENT)
     predicted.name(settings.process.operator).uid(uid("prediction")).set_parallelism(chunks._j_data_stream.getParallelism())
+    predicted.set_description(f"{settings.process.operator}, group {group}")  # for `operators.flink.rest.groups_in`
     if read is not None:
         in_small_bundles(predicted.start_new_chain())
     schema = event_time(None if rowtime is None else (rowtime, "SOURCE_WATERMARK()"), key)

@@ -19,7 +19,7 @@ from bridge.exceptions import ConfigurationError
 from bridge.host.console import tell
 from bridge.interrupts import interrupts_later, waited_for
 from operators.base.job import environment_of, needs_of, parallelism_of, running
-from operators.flink.rest import Rest
+from operators.flink.rest import Rest, groups_in
 from operators.flink.slots import check_slots, free_slots, rest_of
 
 if TYPE_CHECKING:
@@ -156,9 +156,9 @@ class SlotWatch:
 
     def _waits(self) -> bool | None:
         """True if a task of the job waits for a slot; None as long as the job is not there."""
-        for job in [self._job] if self._job else [each["jid"] for each in self._rest.get("/jobs/overview")["jobs"]]:
+        for job in [self._job] if self._job else [each["jid"] for each in self._rest.jobs()]:
             tasks = self._rest.get(f"/jobs/{job}")
-            if tasks["state"] == "RUNNING" and any(self._group in each["name"] for each in tasks["vertices"]):
+            if tasks["state"] == "RUNNING" and self._group in groups_in(tasks["plan"]):
                 self._job = job
                 return any(each["tasks"].get(state) for each in tasks["vertices"] for state in _WAITS)
         return None

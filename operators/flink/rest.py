@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import time
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
@@ -20,6 +22,7 @@ HEADERS = "FLINK_REST_CLIENT_HEADERS"
 _ANSWER_S = 5.0
 _WHOLE_S = 60.0  # of an answer that comes in small parts
 _PART_BYTES = 1 << 16
+_ENDED = {"FINISHED", "CANCELED", "FAILED", "SUSPENDED"}
 
 
 class RestError(OSError):
@@ -47,6 +50,10 @@ class Rest:
 
     def text(self, path: str) -> str:
         return self.content(path).decode("utf-8", "replace")
+
+    def jobs(self) -> list[dict[str, str]]:
+        """Jobs that have not ended, with their `jid`, `name` and `state`."""
+        return [job for job in self.get("/jobs/overview")["jobs"] if job["state"] not in _ENDED]
 
     def cancel(self, job: str) -> None:
         self.content(f"/jobs/{job}", "PATCH")
@@ -95,6 +102,12 @@ class Rest:
             if time.monotonic() - began > _WHOLE_S:
                 raise RestError(f"{self.address}: the answer did not end within {_WHOLE_S:g} s")
         return b"".join(parts)
+
+
+def groups_in(plan: Mapping[str, Sequence[Mapping[str, str]]]) -> set[str]:
+    """Groups of processes that belong to a job, by the descriptions of its operators; `plan` is that in /jobs/ID."""
+    nodes = plan.get("nodes", ())  # missing while the job is initialized
+    return {group for node in nodes for group in re.findall(r"\bgroup (\w+)", node["description"])}
 
 
 def headers_of(text: str) -> dict[str, str]:

@@ -19,7 +19,6 @@ _POLL_S = 0.1
 _SCHEDULER = "jobmanager.scheduler"
 _SLOTS = "taskmanager.numberOfTaskSlots"
 _NAME_LENGTH = 60
-_ENDED = {"FINISHED", "CANCELED", "FAILED", "SUSPENDED"}
 
 
 class FlinkConfiguration(Protocol):
@@ -147,7 +146,7 @@ def _grows(rest: Rest) -> bool:
 
 
 def _holders(rest: Rest) -> str:
-    jobs = [job for job in rest.get("/jobs/overview")["jobs"] if job["state"] not in _ENDED]
+    jobs = rest.jobs()
     names = " and ".join(f"'{_short(job['name'])}' ({job['jid']}, {job['state']})" for job in jobs)
     return f"{names or 'a job that is just starting or ending'} {'have' if len(jobs) > 1 else 'has'}"
 

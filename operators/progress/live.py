@@ -1,4 +1,4 @@
-"""`akdl-top JOB` and `akdl-stacks JOB`: what the processes of running scripts do, and where they stand."""
+"""`akdl-top` and `akdl-stacks`: what the processes of running scripts do, and where they stand."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ from bridge.folders.work_folder import PRIVATE_FOLDER, STACKS_FILE
 from bridge.group.states import by_progress
 from bridge.host.process import stacks_of
 from bridge.member.status import ENDED, STARTING, SUFFIX
-from operators.flink.rest import Rest
+from operators.flink.rest import Rest, groups_in
 from operators.progress.status_sources import RestSource
 
 _BETWEEN_S = 1.2  # two readings, whose difference is a rate; members write their status each second
 _STILL_S = 3.0  # without progress, after which a member is said to wait
 _WIDTH = 120  # of output that goes to no terminal
-_JOB = "the process id of a program on this host, or host:port of a cluster's REST endpoint"
+_WHERE = "the process id of a program on this host, or host:port of a cluster's REST endpoint"
+_JOB = "id or name of a job of the cluster (default: all jobs)"
 
 
 class Program:
@@ -56,10 +57,10 @@ class Program:
 
 
 class Cluster:
-    """All jobs of a cluster; each member's status names the place of its main thread."""
+    """Jobs of a cluster with this id or name, or all; a member's status holds its stacks."""
 
-    def __init__(self, rest: Rest) -> None:
-        self._source = RestSource(rest)
+    def __init__(self, rest: Rest, job: str | None) -> None:
+        self._source = RestSource(rest, None if job is None else dict.fromkeys(_groups(rest, job), 1))
 
     def read(self) -> list[MemberStatus]:
         return [status for status in self._source.read() if status.phase != ENDED]
@@ -74,28 +75,41 @@ def top(arguments: Sequence[str] | None = None) -> int:
 
 
 def stacks(arguments: Sequence[str] | None = None) -> int:
-    """Print where each script stands: all threads of a program on this host, the main threads on a cluster."""
+    """Print where each thread of the scripts stands."""
     return _run("akdl-stacks", "Show where the processes of running scripts stand.", arguments, _print_stacks)
 
 
 def _run(command: str, what: str, arguments: Sequence[str] | None, show: Callable[[Program | Cluster], bool]) -> int:
     parser = argparse.ArgumentParser(prog=command, description=what)
-    parser.add_argument("job", metavar="JOB", help=_JOB)
+    parser.add_argument("where", metavar="PROGRAM|CLUSTER", help=_WHERE)
+    parser.add_argument("job", metavar="JOB", nargs="?", help=_JOB)
     parser.add_argument("--ca-file", metavar="FILE", help="certificates (PEM) to check that of the cluster with")
     given = parser.parse_args(arguments)
-    if ":" in login_of(given.job):
-        parser.error("JOB: all users of this host can read the password of an argument: set FLINK_REST_CLIENT_HEADERS")
+    if ":" in login_of(given.where):
+        parser.error("CLUSTER: all users of this host can read the password of an argument: set FLINK_REST_CLIENT_HEADERS")
+    if given.where.isdigit() and given.job:
+        parser.error("JOB: a program is shown whole, so this is for clusters only")
     try:
-        if given.job.isdigit():
-            found = show(Program(int(given.job)))
+        if given.where.isdigit():
+            found = show(Program(int(given.where)))
         else:
-            found = show(Cluster(Rest(given.job, given.ca_file or True, proxies=True)))
+            found = show(Cluster(Rest(given.where, given.ca_file or True, proxies=True), given.job))
         if not found:
-            raise ConfigurationError(f"no script runs in {given.job}. For the jobs of a cluster, give its REST endpoint")
+            where = given.job or given.where
+            raise ConfigurationError(f"no script runs in {where}. For the jobs of a cluster, give its REST endpoint")
     except (BridgeError, OSError, ValueError, psutil.Error) as error:
-        sys.stderr.write(f"{command}: {masked(str(error), given.job)}\n")
+        sys.stderr.write(f"{command}: {masked(str(error), given.where)}\n")
         return 1
     return 0
+
+
+def _groups(rest: Rest, job: str) -> set[str]:
+    running = rest.jobs()
+    found = [each["jid"] for each in running if job in (each["jid"], each["name"])]
+    if not found:
+        known = ", ".join(f"{each['jid']} ({each['name']})" for each in running) or "none"
+        raise ConfigurationError(f"no job {job!r} runs in {rest.address}. Running jobs: {known}")
+    return {group for each in found for group in groups_in(rest.get(f"/jobs/{each}")["plan"])}
 
 
 def _print_tables(job: Program | Cluster) -> bool:

@@ -65,6 +65,21 @@ def main(config):
 """
 
 
+HOLDS = """
+import os, threading, time
+def wants(lock):
+    with lock:
+        pass
+def main(config):
+    lock = threading.Lock()
+    lock.acquire()
+    threading.Thread(target=wants, args=(lock,), name="reader", daemon=True).start()
+    while not os.path.exists("{folder}/seen"):
+        time.sleep(0.05)
+    config.output_writer.write_batch({{"id": [1]}})
+"""
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkCluster]:
     with flink_cluster(tmp_path_factory.mktemp("cluster"), task_managers=3, slots=1) as running:
@@ -229,6 +244,43 @@ def test_secrets_are_neither_in_the_rest_endpoint_nor_in_logs_nor_in_command_lin
     assert rows == [2] and "akdl.entry" in commands and "rows.csv" in said and "main.py" in logs
     places = {"REST": said, "akdl-top": live, "command lines": commands, "logs": logs}
     assert {place: leaks(text) for place, text in places.items() if leaks(text)} == {}
+
+
+@pytest.mark.fault("scripts", "`akdl-top` and `akdl-stacks` show one job of a cluster, with all threads of its scripts")
+def test_one_of_two_jobs_is_shown(cluster: FlinkCluster, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    useRemoteEnv(cluster.host, cluster.rest_port, 1)
+    jobs = []
+    for name in ("first.py", "second.py"):
+        (tmp_path / name).write_text(HOLDS.format(folder=tmp_path))
+        op = TensorFlow2BatchOp(
+            userFiles=[], mainScriptFile=str(tmp_path / name), outputSchemaStr="id BIGINT", numWorkers=1, numPSs=0
+        )
+        jobs.append(threading.Thread(target=sequence(getMLEnv().btenv, 1).link(op).collectToDataframe))
+        jobs[-1].start()
+    useRemoteEnv(cluster.host, cluster.rest_port, 3)
+    address = f"{cluster.host}:{cluster.rest_port}"
+    try:
+        for name in ("first.py", "second.py"):
+            wait_until(lambda name=name: stacks([address, name]) == 0, f"{name} has told where it stands")
+        capsys.readouterr()
+        ids = {each["name"]: each["jid"] for each in cluster.rest("/jobs/overview")["jobs"] if each["state"] == "RUNNING"}
+        shown = {
+            job: (top([address, job]), stacks([address, job]), capsys.readouterr().out)
+            for job in ("first.py", ids["second.py"])
+        }
+        assert [code for *codes, _ in shown.values() for code in codes] == [0] * 4
+        (first, second) = (text for *_, text in shown.values())
+        assert "TensorFlow2BatchOp, first.py" in first and "second.py" not in first, first
+        assert "TensorFlow2BatchOp, second.py" in second and "first.py" not in second, second
+        assert re.search(r"Thread reader:\n[^$]*, in wants\n", first) and re.search(
+            r"Thread MainThread:\n[^$]*in main\n", first
+        )
+        assert top([address, "third.py"]) == 1
+        assert f"{ids['first.py']} (first.py)" in capsys.readouterr().err
+    finally:
+        (tmp_path / "seen").touch()
+        for job in jobs:
+            job.join()
 
 
 def test_an_error_on_a_task_manager_reaches_the_caller(cluster: FlinkCluster) -> None:

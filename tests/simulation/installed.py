@@ -73,7 +73,7 @@ _REPLACED: list[tuple[Any, str, Any]] = [
     (output_writer, "queue", Queues),
     (entry, "threading", Threading),
     (entry, "WorkClock", lambda: here().running.process.child),
-    (entry, "main_stack", lambda: ""),
+    (entry, "script_stacks", lambda: ""),
     (entry, "abort_collectives", lambda returned: here().running.process.child.abort_collectives(returned)),
 ]
 

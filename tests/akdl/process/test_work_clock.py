@@ -7,9 +7,10 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-from akdl.process.work_clock import WorkClock
+from akdl.process.work_clock import WorkClock, script_stacks
 
 
 @contextmanager
@@ -44,3 +45,15 @@ def test_a_thread_that_computes_works() -> None:
 def test_a_thread_that_stays_in_one_call_does_not_work() -> None:
     with _in_a_thread(lambda: hashlib.pbkdf2_hmac("sha256", b"", b"", 3_000_000)):
         assert _looks(0.3) < 0.05
+
+
+def test_stacks_are_those_of_the_main_thread_and_the_threads_of_the_script() -> None:
+    with ThreadPoolExecutor(1, "akdl-own") as own, ThreadPoolExecutor(1, "reader") as script:
+        over = threading.Event()
+        waiting = script.submit(over.wait)
+        stacks = own.submit(script_stacks).result()
+        over.set()
+    assert waiting.result()
+    found = dict(each.split(":\n", 1) for each in f"\n{stacks}".split("\nThread ")[1:])  # with threads of other tests
+    assert found["MainThread"].startswith("  File ") and found["reader_0"].endswith("in wait")
+    assert not any(name.startswith("akdl-") for name in found)

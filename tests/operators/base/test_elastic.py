@@ -15,6 +15,10 @@ from operators.base.operator import Operator
 from operators.flink.rest import Rest, RestError
 
 
+def plan_of(group: str) -> dict[str, Any]:
+    return {"nodes": [{"description": f"Op, main.py, addresses, group {group}<br/>"}]}
+
+
 class Cluster(Rest):
     """Two TaskManagers of one slot each, in which the job of two workers runs."""
 
@@ -32,8 +36,8 @@ class Cluster(Rest):
             "/overview": {"slots-total": self.total, "slots-available": self.free},
             "/taskmanagers": {"taskmanagers": [{"id": each} for each in self.managers]},
             "/jobs/overview": {"jobs": [{"jid": "other", "state": "RUNNING"}, {"jid": "own", "state": "RUNNING"}]},
-            "/jobs/other": {"state": "RUNNING", "vertices": [{"name": "Op, addresses Op_2", "tasks": {"SCHEDULED": 1}}]},
-            "/jobs/own": {"state": "RUNNING", "vertices": [{"name": "Op, addresses Op_1", "tasks": self.tasks}]},
+            "/jobs/other": {"state": "RUNNING", "vertices": [{"tasks": {"SCHEDULED": 1}}], "plan": plan_of("Op_2")},
+            "/jobs/own": {"state": "RUNNING", "vertices": [{"tasks": self.tasks}], "plan": plan_of("Op_1")},
         }[path]
 
     def cancel(self, job: str) -> None:

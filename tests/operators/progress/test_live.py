@@ -86,6 +86,12 @@ def test_where_there_is_nothing_to_show(job: str, message: str, capsys: pytest.C
     assert message in capsys.readouterr().err
 
 
+def test_a_program_has_no_jobs_to_choose_from(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        top([str(os.getpid()), "train.py"])
+    assert "this is for clusters only" in capsys.readouterr().err
+
+
 def test_passwords_are_no_arguments(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         stacks(["https://user:secret@flink.example.com"])
