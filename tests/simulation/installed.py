@@ -14,7 +14,8 @@ from bridge.flink import exchange, stream_exchange
 from bridge.group import group_server, membership
 from bridge.member import bridge_server, extra_input_delivery, member, observer
 from tests.simulation import network, process
-from tests.simulation.world import Queues, Threading, Time, here
+from tests.simulation.threads import Queues, Threading, Time
+from tests.simulation.world import here
 
 
 class _Registry:

@@ -21,7 +21,8 @@ from bridge.member.session import Session
 from bridge.schema import table_columns
 from bridge.settings import UNCOMMITTED, GroupSettings
 from tests.simulation.scripts import ids_of
-from tests.simulation.world import Condition, here
+from tests.simulation.threads import Condition
+from tests.simulation.world import here
 
 SIGKILL = -9
 TOKEN = "token"

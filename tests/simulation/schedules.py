@@ -13,9 +13,10 @@ from typing import Any, Optional
 from bridge.schema import Schema
 from bridge.settings import DROP, OFF, PAD, RESTART, UNCOMMITTED, UNTAKEN, GroupSettings
 from tests.simulation import scripts
-from tests.simulation.flink import PARTITIONS, Job, Shape
+from tests.simulation.attempt import PARTITIONS, Shape
 from tests.simulation.history import BrokenPromise, History, check_rows
 from tests.simulation.installed import installed
+from tests.simulation.job import Job
 from tests.simulation.network import Network
 from tests.simulation.scripts import named
 from tests.simulation.world import here, world_of
