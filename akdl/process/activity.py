@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Callable, Tuple
 
 from akdl.process.work_clock import main_calls
-from akdl.wire import AWAITING, IMPORTING, READING, STILL, WORKING, Activity
+from akdl.wire import AWAITING, CALLING, IMPORTING, READING, STILL, WORKING, Activity
 
 LOOK_S = 0.5
 _AKDL, _TENSORFLOW = (os.path.join(os.sep, name, "") for name in ("akdl", "tensorflow"))
@@ -50,10 +50,11 @@ def activity(folder: str, waits_for_rows: bool) -> Tuple["Activity", str]:
         return AWAITING, place
     if any(_ROWS in path or path.endswith(_ITERATOR) for path in called):
         return READING, place
+    if not any(_TENSORFLOW in path for path in called):
+        return WORKING, place
     # A GPU may compute what TensorFlow waits for.
     has_gpu = os.environ.get("CUDA_VISIBLE_DEVICES", "-1") not in ("", "-1")
-    is_still = not runs and not has_gpu and any(_TENSORFLOW in path for path in called)
-    return STILL if is_still else WORKING, place
+    return CALLING if runs or has_gpu else STILL, place
 
 
 def _runs() -> bool:

@@ -5,6 +5,7 @@ from akdl.wire.exchange_pb2 import (
     AWAITING,
     BOOL,
     BYTES,
+    CALLING,
     FLOAT32,
     FLOAT64,
     IMPORTING,

@@ -25,6 +25,7 @@ class Activity(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     READING: _ClassVar[Activity]
     AWAITING: _ClassVar[Activity]
     STILL: _ClassVar[Activity]
+    CALLING: _ClassVar[Activity]
 BOOL: ValueType
 INT8: ValueType
 INT16: ValueType
@@ -38,6 +39,7 @@ WORKING: Activity
 READING: Activity
 AWAITING: Activity
 STILL: Activity
+CALLING: Activity
 
 class Empty(_message.Message):
     __slots__ = []

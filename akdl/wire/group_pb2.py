@@ -14,23 +14,23 @@ _sym_db = _symbol_database.Default()
 from akdl.wire import exchange_pb2 as akdl_dot_wire_dot_exchange__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15\x61kdl/wire/group.proto\x12\takdl.wire\x1a\x18\x61kdl/wire/exchange.proto\"\xb9\x02\n\x0bMemberState\x12\r\n\x05index\x18\x01 \x01(\r\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\r\x12\x1f\n\x05phase\x18\x03 \x01(\x0e\x32\x10.akdl.wire.Phase\x12\x0f\n\x07\x66\x61ilure\x18\x04 \x01(\t\x12\x0c\n\x04rows\x18\x05 \x01(\x04\x12\x13\n\x0binput_ended\x18\x06 \x01(\x08\x12\x11\n\trows_read\x18\x08 \x01(\x04\x12\x0e\n\x06idle_s\x18\t \x01(\x01\x12\x0f\n\x07waiting\x18\n \x01(\x08\x12\x12\n\ninput_full\x18\x0b \x01(\x08\x12\x14\n\x0c\x64\x61taset_file\x18\x0c \x01(\t\x12\x18\n\x10\x64\x61taset_complete\x18\r \x01(\x08\x12\x13\n\x0bwants_files\x18\x0e \x01(\x08\x12\x10\n\x08silent_s\x18\x0f \x01(\x01\x12\x10\n\x08spinning\x18\x10 \x01(\x08J\x04\x08\x07\x10\x08\"\x7f\n\x0cMemberReport\x12%\n\x05state\x18\x01 \x01(\x0b\x32\x16.akdl.wire.MemberState\x12\x0f\n\x07version\x18\x02 \x01(\x04\x12\x11\n\twants_all\x18\x03 \x01(\x08\x12\x0e\n\x06sample\x18\x04 \x01(\x0c\x12\x14\n\x0cwants_sample\x18\x05 \x01(\x08\"f\n\nGroupState\x12\'\n\x07members\x18\x01 \x03(\x0b\x32\x16.akdl.wire.MemberState\x12\x0f\n\x07version\x18\x02 \x01(\x04\x12\x0e\n\x06is_all\x18\x03 \x01(\x08\x12\x0e\n\x06sample\x18\x04 \x01(\x0c\"4\n\x12\x45xtraInputsRequest\x12\x0f\n\x07\x61ttempt\x18\x01 \x01(\r\x12\r\n\x05taken\x18\x02 \x01(\x04*9\n\x05Phase\x12\x0c\n\x08STARTING\x10\x00\x12\x0b\n\x07RUNNING\x10\x01\x12\t\n\x05\x45NDED\x10\x02\x12\n\n\x06\x46\x41ILED\x10\x03\x32\x87\x01\n\x05Group\x12\x38\n\x06Report\x12\x17.akdl.wire.MemberReport\x1a\x15.akdl.wire.GroupState\x12\x44\n\x0fTakeExtraInputs\x12\x1d.akdl.wire.ExtraInputsRequest\x1a\x10.akdl.wire.Chunk0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15\x61kdl/wire/group.proto\x12\takdl.wire\x1a\x18\x61kdl/wire/exchange.proto\"\xca\x02\n\x0bMemberState\x12\r\n\x05index\x18\x01 \x01(\r\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\r\x12\x1f\n\x05phase\x18\x03 \x01(\x0e\x32\x10.akdl.wire.Phase\x12\x0f\n\x07\x66\x61ilure\x18\x04 \x01(\t\x12\x0c\n\x04rows\x18\x05 \x01(\x04\x12\x13\n\x0binput_ended\x18\x06 \x01(\x08\x12\x11\n\trows_read\x18\x08 \x01(\x04\x12\x0e\n\x06idle_s\x18\t \x01(\x01\x12\x0f\n\x07waiting\x18\n \x01(\x08\x12\x12\n\ninput_full\x18\x0b \x01(\x08\x12\x14\n\x0c\x64\x61taset_file\x18\x0c \x01(\t\x12\x18\n\x10\x64\x61taset_complete\x18\r \x01(\x08\x12\x13\n\x0bwants_files\x18\x0e \x01(\x08\x12\x10\n\x08silent_s\x18\x0f \x01(\x01\x12\x10\n\x08spinning\x18\x10 \x01(\x08\x12\x0f\n\x07\x63\x61lling\x18\x11 \x01(\x08J\x04\x08\x07\x10\x08\"\x7f\n\x0cMemberReport\x12%\n\x05state\x18\x01 \x01(\x0b\x32\x16.akdl.wire.MemberState\x12\x0f\n\x07version\x18\x02 \x01(\x04\x12\x11\n\twants_all\x18\x03 \x01(\x08\x12\x0e\n\x06sample\x18\x04 \x01(\x0c\x12\x14\n\x0cwants_sample\x18\x05 \x01(\x08\"f\n\nGroupState\x12\'\n\x07members\x18\x01 \x03(\x0b\x32\x16.akdl.wire.MemberState\x12\x0f\n\x07version\x18\x02 \x01(\x04\x12\x0e\n\x06is_all\x18\x03 \x01(\x08\x12\x0e\n\x06sample\x18\x04 \x01(\x0c\"4\n\x12\x45xtraInputsRequest\x12\x0f\n\x07\x61ttempt\x18\x01 \x01(\r\x12\r\n\x05taken\x18\x02 \x01(\x04*9\n\x05Phase\x12\x0c\n\x08STARTING\x10\x00\x12\x0b\n\x07RUNNING\x10\x01\x12\t\n\x05\x45NDED\x10\x02\x12\n\n\x06\x46\x41ILED\x10\x03\x32\x87\x01\n\x05Group\x12\x38\n\x06Report\x12\x17.akdl.wire.MemberReport\x1a\x15.akdl.wire.GroupState\x12\x44\n\x0fTakeExtraInputs\x12\x1d.akdl.wire.ExtraInputsRequest\x1a\x10.akdl.wire.Chunk0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'akdl.wire.group_pb2', _globals)
 if _descriptor._USE_C_DESCRIPTORS == False:
   DESCRIPTOR._options = None
-  _globals['_PHASE']._serialized_start=665
-  _globals['_PHASE']._serialized_end=722
+  _globals['_PHASE']._serialized_start=682
+  _globals['_PHASE']._serialized_end=739
   _globals['_MEMBERSTATE']._serialized_start=63
-  _globals['_MEMBERSTATE']._serialized_end=376
-  _globals['_MEMBERREPORT']._serialized_start=378
-  _globals['_MEMBERREPORT']._serialized_end=505
-  _globals['_GROUPSTATE']._serialized_start=507
-  _globals['_GROUPSTATE']._serialized_end=609
-  _globals['_EXTRAINPUTSREQUEST']._serialized_start=611
-  _globals['_EXTRAINPUTSREQUEST']._serialized_end=663
-  _globals['_GROUP']._serialized_start=725
-  _globals['_GROUP']._serialized_end=860
+  _globals['_MEMBERSTATE']._serialized_end=393
+  _globals['_MEMBERREPORT']._serialized_start=395
+  _globals['_MEMBERREPORT']._serialized_end=522
+  _globals['_GROUPSTATE']._serialized_start=524
+  _globals['_GROUPSTATE']._serialized_end=626
+  _globals['_EXTRAINPUTSREQUEST']._serialized_start=628
+  _globals['_EXTRAINPUTSREQUEST']._serialized_end=680
+  _globals['_GROUP']._serialized_start=742
+  _globals['_GROUP']._serialized_end=877
 # @@protoc_insertion_point(module_scope)

@@ -19,7 +19,7 @@ ENDED: Phase
 FAILED: Phase
 
 class MemberState(_message.Message):
-    __slots__ = ["index", "attempt", "phase", "failure", "rows", "input_ended", "rows_read", "idle_s", "waiting", "input_full", "dataset_file", "dataset_complete", "wants_files", "silent_s", "spinning"]
+    __slots__ = ["index", "attempt", "phase", "failure", "rows", "input_ended", "rows_read", "idle_s", "waiting", "input_full", "dataset_file", "dataset_complete", "wants_files", "silent_s", "spinning", "calling"]
     INDEX_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     PHASE_FIELD_NUMBER: _ClassVar[int]
@@ -35,6 +35,7 @@ class MemberState(_message.Message):
     WANTS_FILES_FIELD_NUMBER: _ClassVar[int]
     SILENT_S_FIELD_NUMBER: _ClassVar[int]
     SPINNING_FIELD_NUMBER: _ClassVar[int]
+    CALLING_FIELD_NUMBER: _ClassVar[int]
     index: int
     attempt: int
     phase: Phase
@@ -50,7 +51,8 @@ class MemberState(_message.Message):
     wants_files: bool
     silent_s: float
     spinning: bool
-    def __init__(self, index: _Optional[int] = ..., attempt: _Optional[int] = ..., phase: _Optional[_Union[Phase, str]] = ..., failure: _Optional[str] = ..., rows: _Optional[int] = ..., input_ended: bool = ..., rows_read: _Optional[int] = ..., idle_s: _Optional[float] = ..., waiting: bool = ..., input_full: bool = ..., dataset_file: _Optional[str] = ..., dataset_complete: bool = ..., wants_files: bool = ..., silent_s: _Optional[float] = ..., spinning: bool = ...) -> None: ...
+    calling: bool
+    def __init__(self, index: _Optional[int] = ..., attempt: _Optional[int] = ..., phase: _Optional[_Union[Phase, str]] = ..., failure: _Optional[str] = ..., rows: _Optional[int] = ..., input_ended: bool = ..., rows_read: _Optional[int] = ..., idle_s: _Optional[float] = ..., waiting: bool = ..., input_full: bool = ..., dataset_file: _Optional[str] = ..., dataset_complete: bool = ..., wants_files: bool = ..., silent_s: _Optional[float] = ..., spinning: bool = ..., calling: bool = ...) -> None: ...
 
 class MemberReport(_message.Message):
     __slots__ = ["state", "version", "wants_all", "sample", "wants_sample"]

@@ -6,7 +6,7 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class MemberStatus(_message.Message):
-    __slots__ = ["group", "index", "label", "is_worker", "attempt", "phase", "failed", "rows_in", "rows_read", "rows_out", "step", "metrics", "age_s", "cpu_s", "memory_bytes", "gpus", "lines_before", "lines", "operator", "waiting", "idle_s", "spinning", "stack", "time_s", "place_s", "rows_done", "first_step"]
+    __slots__ = ["group", "index", "label", "is_worker", "attempt", "phase", "failed", "rows_in", "rows_read", "rows_out", "step", "metrics", "age_s", "cpu_s", "memory_bytes", "gpus", "lines_before", "lines", "operator", "waiting", "idle_s", "spinning", "stack", "time_s", "place_s", "rows_done", "first_step", "calling"]
     class MetricsEntry(_message.Message):
         __slots__ = ["key", "value"]
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -55,6 +55,7 @@ class MemberStatus(_message.Message):
     PLACE_S_FIELD_NUMBER: _ClassVar[int]
     ROWS_DONE_FIELD_NUMBER: _ClassVar[int]
     FIRST_STEP_FIELD_NUMBER: _ClassVar[int]
+    CALLING_FIELD_NUMBER: _ClassVar[int]
     group: str
     index: int
     label: str
@@ -82,7 +83,8 @@ class MemberStatus(_message.Message):
     place_s: _containers.ScalarMap[str, float]
     rows_done: int
     first_step: int
-    def __init__(self, group: _Optional[str] = ..., index: _Optional[int] = ..., label: _Optional[str] = ..., is_worker: bool = ..., attempt: _Optional[int] = ..., phase: _Optional[str] = ..., failed: bool = ..., rows_in: _Optional[int] = ..., rows_read: _Optional[int] = ..., rows_out: _Optional[int] = ..., step: _Optional[int] = ..., metrics: _Optional[_Mapping[str, float]] = ..., age_s: _Optional[float] = ..., cpu_s: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[str] = ..., lines_before: _Optional[int] = ..., lines: _Optional[_Iterable[str]] = ..., operator: _Optional[str] = ..., waiting: bool = ..., idle_s: _Optional[float] = ..., spinning: bool = ..., stack: _Optional[str] = ..., time_s: _Optional[_Mapping[str, float]] = ..., place_s: _Optional[_Mapping[str, float]] = ..., rows_done: _Optional[int] = ..., first_step: _Optional[int] = ...) -> None: ...
+    calling: bool
+    def __init__(self, group: _Optional[str] = ..., index: _Optional[int] = ..., label: _Optional[str] = ..., is_worker: bool = ..., attempt: _Optional[int] = ..., phase: _Optional[str] = ..., failed: bool = ..., rows_in: _Optional[int] = ..., rows_read: _Optional[int] = ..., rows_out: _Optional[int] = ..., step: _Optional[int] = ..., metrics: _Optional[_Mapping[str, float]] = ..., age_s: _Optional[float] = ..., cpu_s: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[str] = ..., lines_before: _Optional[int] = ..., lines: _Optional[_Iterable[str]] = ..., operator: _Optional[str] = ..., waiting: bool = ..., idle_s: _Optional[float] = ..., spinning: bool = ..., stack: _Optional[str] = ..., time_s: _Optional[_Mapping[str, float]] = ..., place_s: _Optional[_Mapping[str, float]] = ..., rows_done: _Optional[int] = ..., first_step: _Optional[int] = ..., calling: bool = ...) -> None: ...
 
 class RecordLine(_message.Message):
     __slots__ = ["kind", "version", "name", "started", "size", "t", "failed"]

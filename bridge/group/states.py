@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from akdl.wire import ENDED, FAILED, STARTING, MemberState, Share, Shares, Wishes
 from akdl.wire.status_pb2 import MemberStatus
@@ -12,12 +13,20 @@ from bridge.settings import GroupSettings
 LEFT_ALONE_S = 15.0  # of standstill, after which a parameter server that has returned counts as the cause
 MISSED_S = 2.0  # of standstill, after which a process counts as waiting for workers that have returned
 
+_State = TypeVar("_State", MemberState, MemberStatus)
 _PHASES = {STARTING: "its process has not connected", ENDED: "ended", FAILED: "failed"}
 
 
-def by_progress(state: MemberState | MemberStatus) -> tuple[int, bool, float]:
-    """Key of members that stand still: the least is the one that the others wait for."""
-    return state.rows_read, state.spinning, -state.idle_s
+def awaited(still: Sequence[_State]) -> _State:
+    """Return the member that the other ones wait for, of members without progress.
+
+    A script that waits for another script has read at least as many rows, and is often in a call of TensorFlow. If most members
+    sleep, one that spins is in an endless loop; if most spin, they poll for one that sleeps.
+    """
+    spins = 2 * sum(state.spinning for state in still) <= len(still)
+    first = min((state.rows_read, state.calling) for state in still)
+    suspects = [state for state in still if (state.rows_read, state.calling) == first]
+    return max(suspects, key=lambda state: (state.spinning == spins, state.idle_s))
 
 
 class KnownStates:
@@ -112,8 +121,7 @@ class KnownStates:
             return None
         if any(state.waiting for state in running) and not any(state.input_full for state in stuck):
             return None
-        # A script that waits for another script has read at least as many rows, and may poll.
-        return min(stuck, key=by_progress).index
+        return awaited(stuck).index
 
     def is_deserted_by(self, index: int) -> bool:
         deciding = self._settings.deciding
@@ -138,8 +146,8 @@ class KnownStates:
             return f"{where}: {_PHASES[state.phase]}{': ' + state.failure if state.failure else ''}"
         rows = f"has read {state.rows_read} of {state.rows} rows" if index in self._settings.fed else "runs"
         waits = ", waits for Flink" if state.waiting else ""
-        spins = ", uses the processor" if state.spinning else ""
-        return f"{where}: {rows}{waits}, last progress {state.idle_s:.0f} s ago{spins}"
+        does = (", in a call of TensorFlow" if state.calling else "") + (", uses the processor" if state.spinning else "")
+        return f"{where}: {rows}{waits}, last progress {state.idle_s:.0f} s ago{does}"
 
     def _name(self, index: int) -> str:
         name = label(index, self._settings.num_workers)

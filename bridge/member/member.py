@@ -92,7 +92,7 @@ class Member:
         cluster = self._extra.settle(addresses, config)
         with self._changed:
             self._session.join(cluster)
-            self._progress = ProgressWatch(time.monotonic())
+            self._progress = ProgressWatch(time.monotonic(), self._process.child.cpu_times[0])
             self._changed.notify_all()
         self._membership.join(addresses, self._extra.chunk_log)
         self._extra.fetch(self._membership.take_extra_inputs)
@@ -279,6 +279,7 @@ class Member:
             rows_read=session.progress.rows_read,
             idle_s=self._progress.idle_s,
             spinning=self._progress.is_spinning,
+            calling=session.is_calling,
             waiting=session.progress.waiting or not session.has_output_room,
             input_full=session.is_input_full,
             dataset_file=session.progress.dataset_file,

@@ -29,22 +29,22 @@ _TASK_WRITE_S = 0.25
 class ProgressWatch:
     """Progress of a process: it reads or writes rows, reports, or works, which is more than to use the processor."""
 
-    def __init__(self, now: float) -> None:
+    def __init__(self, now: float, cpu_s: float = 0.0) -> None:
         self.idle_s = 0.0  # without progress, up to the last look
-        self.is_spinning = False  # it used the processor without progress
-        self._looked = now
+        self.is_spinning = False  # it used the processor in this time
+        self._looked, self._cpu_s = now, cpu_s
         self._moved = 0
-        self._worked_s = self._cpu_s = 0.0
+        self._worked_s = 0.0
         self._has_ended = False
 
     def look(self, now: float, moved: int, worked_s: float, cpu_s: float = 0.0) -> None:
         passed_s = now - self._looked
         if moved != self._moved or worked_s - self._worked_s > BUSY * passed_s:
-            self.idle_s, self.is_spinning = 0.0, False
+            self.idle_s, self._cpu_s = 0.0, cpu_s
         else:
             self.idle_s += min(passed_s, MOST_IDLE_S)
-            self.is_spinning = cpu_s - self._cpu_s > BUSY * passed_s
-        self._looked, self._moved, self._worked_s, self._cpu_s = now, moved, worked_s, cpu_s
+        self._looked, self._moved, self._worked_s = now, moved, worked_s
+        self.is_spinning = cpu_s - self._cpu_s > BUSY * self.idle_s
 
     def end(self) -> None:
         if not self._has_ended:
@@ -146,6 +146,7 @@ class Observer:
                 waiting=session.progress.waiting,
                 idle_s=round(self._watch().idle_s, 1),
                 spinning=self._watch().is_spinning,
+                calling=session.is_calling,
                 stack=session.progress.stack,
                 rows_done=self._rows_done,
             )

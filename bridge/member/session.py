@@ -201,6 +201,10 @@ class Session:
         return taken
 
     @property
+    def is_calling(self) -> bool:
+        return self.progress.activity in (wire.STILL, wire.CALLING)
+
+    @property
     def failure(self) -> wire.Failure | None:
         if self.outcome is not None and self.outcome.HasField("failure"):
             return self.outcome.failure

@@ -19,7 +19,7 @@ from akdl.masking import login_of, masked
 from akdl.wire.status_pb2 import MemberStatus
 from bridge.exceptions import BridgeError, ConfigurationError
 from bridge.folders.work_folder import PRIVATE_FOLDER, STACKS_FILE
-from bridge.group.states import by_progress
+from bridge.group.states import awaited
 from bridge.host.process import stacks_of
 from bridge.member.status import ENDED, STARTING, SUFFIX
 from operators.flink.rest import Rest, groups_in
@@ -151,10 +151,9 @@ def doing(status: MemberStatus, group: Sequence[MemberStatus]) -> str:
         return ""
     still = [each for each in group if each.idle_s >= _STILL_S and not each.waiting and each.phase != STARTING]
     starting = [each.label for each in group if each.phase == STARTING]
-    first = min(still, key=by_progress)
     moving = [each.label for each in group if each not in still and not each.waiting]
     spins = ", uses the processor" if status.spinning else ""
-    others = starting or moving or [first.label]
+    others = starting or moving or [awaited(still).label]
     waits = "" if others == [status.label] else f", waits for {', '.join(others)}"
     return f"no progress for {status.idle_s:.0f} s{spins}{waits}"
 

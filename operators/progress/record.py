@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 VERSION = 1
 _OFTEN = 300  # so many samples come every second; then the pause between them grows with the age of the run
 _Line = TypeVar("_Line", RecordLine, MemberStatus)
-_NOT_KEPT = ("group", "lines", "lines_before", "operator", "waiting", "idle_s", "spinning", "stack")
+_NOT_KEPT = ("group", "lines", "lines_before", "operator", "waiting", "idle_s", "spinning", "calling", "stack")
 
 
 def run_name(operator: str, number: str) -> str:

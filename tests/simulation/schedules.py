@@ -181,7 +181,9 @@ def group_plan(seed: int) -> Plan:
     fault = Fault(kind, draw.randrange(workers), draw.randrange(3 if kind != RETURNS else 2), draw.choice(["sleeps", "spins"]))
     if kind == RETURNS:
         fault.step += 1
-    waits_as = "spins" if fault.hangs_as == "spins" else draw.choice(["sleeps", "spins"])
+    waits_as = ["sleeps", "spins"][seed % 2] if fault.hangs_as == "spins" else draw.choice(["sleeps", "spins"])
+    if workers == 2 and fault.hangs_as == "sleeps":  # if one of two spins, it counts as the one that hangs
+        waits_as = "sleeps"
     if kind == HANGS and waits_as == fault.hangs_as:
         fault.others_work_s = 12.0  # even if its process starts last, and gets its rows last
     settings = settings_of(

@@ -12,7 +12,7 @@ import pytest
 
 from akdl.process import activity as module
 from akdl.process.activity import activity
-from akdl.wire import AWAITING, IMPORTING, READING, STILL, WORKING
+from akdl.wire import AWAITING, CALLING, IMPORTING, READING, STILL, WORKING
 from tests.support.leftovers import wait_until
 
 _SCRIPT, _ROWS, _NEXT, _EXECUTE = (
@@ -41,9 +41,9 @@ def _called_through(*paths: str) -> Any:
     ("paths", "waits", "runs", "found"),
     [
         ([_SCRIPT], False, False, WORKING),  # it sleeps, or uses a connection of its own
-        ([_SCRIPT, _EXECUTE], False, True, WORKING),
+        ([_SCRIPT, _EXECUTE], False, True, CALLING),
         ([_SCRIPT, _EXECUTE], False, False, STILL),
-        ([_SCRIPT, _EXECUTE], True, True, WORKING),  # TensorFlow reads ahead, and computes
+        ([_SCRIPT, _EXECUTE], True, True, CALLING),  # TensorFlow reads ahead, and computes
         ([_SCRIPT, _EXECUTE], True, False, AWAITING),
         ([_SCRIPT, _NEXT, _EXECUTE], False, True, READING),
         ([_SCRIPT, _NEXT, _EXECUTE], False, False, READING),
@@ -97,6 +97,6 @@ def test_a_gpu_may_work_while_the_process_does_nothing(monkeypatch: pytest.Monke
     monkeypatch.setattr(module, "_runs", lambda: False)
     monkeypatch.setattr(sys, "_current_frames", lambda: {module.threading.main_thread().ident: frame})
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    assert activity("/work", False)[0] == WORKING
+    assert activity("/work", False)[0] == CALLING
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert activity("/work", False)[0] == STILL

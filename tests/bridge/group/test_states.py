@@ -109,8 +109,11 @@ def test_files_are_made_when_one_member_wants_them() -> None:
         ([state(0, idle_s=9), state(1, idle_s=11), state(2, idle_s=99)], None),  # the chief still works
         ([state(0, idle_s=11, rows_read=5), state(1, idle_s=11, rows_read=4), state(2, idle_s=99)], 1),  # has read least
         ([state(0, idle_s=12), state(1, idle_s=11), state(2, idle_s=99)], 0),  # stood still first
-        ([state(0, idle_s=12, spinning=True), state(1, idle_s=11), state(2, idle_s=99)], 1),  # 0 polls for the other
+        ([state(0, idle_s=12), state(1, idle_s=11, spinning=True), state(2, idle_s=99)], 1),  # in an endless loop
         ([state(0, idle_s=12, spinning=True), state(1, idle_s=11, spinning=True), state(2, idle_s=99)], 0),
+        ([state(0, idle_s=12, calling=True), state(1, idle_s=11), state(2, idle_s=99)], 1),  # 0 is in a collective
+        ([state(0, idle_s=12, calling=True, spinning=True), state(1, idle_s=11), state(2, idle_s=99)], 1),  # which polls
+        ([state(0, idle_s=12), state(1, idle_s=11, rows_read=1), state(2, idle_s=99)], 0),  # and has not come to reading
         ([state(0, ENDED, idle_s=99), state(1, idle_s=11), state(2, idle_s=99)], 1),
         ([state(0, ENDED, idle_s=9), state(1, idle_s=11), state(2, idle_s=99)], None),  # they may have waited for its end
         ([state(0, ENDED, idle_s=9, silent_s=2), state(1, idle_s=11), state(2, idle_s=99)], 1),  # since then they might go on
@@ -123,6 +126,12 @@ def test_files_are_made_when_one_member_wants_them() -> None:
 )
 def test_who_lags(states: list[MemberState], lagging: int | None) -> None:
     assert group(*states).lagging(10) == lagging
+
+
+def test_the_one_that_differs_lags() -> None:
+    sleeps, spins = {"idle_s": 12}, {"idle_s": 11, "spinning": True}
+    assert group(*(state(index, **(spins if index == 1 else sleeps)) for index in range(3)), workers=3).lagging(10) == 1
+    assert group(*(state(index, **(sleeps if index == 1 else spins)) for index in range(3)), workers=3).lagging(10) == 1
 
 
 def test_only_the_chief_can_lag_when_it_coordinates() -> None:
@@ -149,10 +158,14 @@ def test_a_server_that_failed_is_missed_only_when_a_worker_fails_too() -> None:
 
 
 def test_description() -> None:
-    made = group(state(0, rows_read=2, rows=9, idle_s=1.6, waiting=True), state(1, FAILED, failure="it broke"))
-    made.hosts = ["host0", "host1", "host2"]
+    made = group(
+        state(0, rows_read=2, rows=9, idle_s=1.6, waiting=True), state(1, FAILED, failure="it broke"), workers=3,
+    )  # fmt: skip
+    made.update([state(2, rows_read=9, rows=9, idle_s=8, calling=True, spinning=True)])
+    made.hosts = ["host0", "host1", "host2", "host3"]
     assert made.describe().splitlines() == [
         "chief 0 on host0: has read 2 of 9 rows, waits for Flink, last progress 2 s ago",
         "worker 0 on host1: failed: it broke",
-        "ps 0 on host2: has not reported",
+        "worker 1 on host2: has read 9 of 9 rows, last progress 8 s ago, in a call of TensorFlow, uses the processor",
+        "ps 0 on host3: has not reported",
     ]

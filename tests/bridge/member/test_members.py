@@ -270,8 +270,32 @@ def test_who_polls_waits_for_who_sleeps(groups: Groups) -> None:
     assert re.search(r"worker 0 on .*: has read 20 of 20 rows, last progress \d+ s ago, uses the processor", text)
 
 
+@pytest.mark.parametrize(
+    ("workers", "loop"),
+    [(2, "while True: pass"), (3, "while True: pass"), (2, "hashlib.pbkdf2_hmac('sha256', b'', b'', 2**31 - 1)")],
+    ids=["one of two", "one of three", "in C"],
+)
+@pytest.mark.fault("jobs", "A worker in an endless loop, in Python or in C, is named while the others sleep until it comes")
+def test_who_sleeps_waits_for_who_loops(groups: Groups, workers: int, loop: str) -> None:
+    loops = (
+        "import hashlib\n"
+        "def loops_in_the_middle():\n"
+        f"    {loop}\n"
+        "def main(config):\n"
+        "    assert config.dataset_length == 20\n"
+        "    if config.task_type == 'worker' and config.task_index == 0:\n"
+        "        loops_in_the_middle()\n"
+        "    while not os.path.exists('all have come'):\n"
+        "        time.sleep(0.1)\n"
+    )
+    groups.start(HELPERS + loops, workers, rows=[20] * workers, stall_timeout_s=2.0)
+    name, text = groups.wait_for_error()
+    assert name == "worker 0" and "in loops_in_the_middle" in text
+    assert re.search(r"worker 0 on .*: has read 20 of 20 rows, last progress \d+ s ago, uses the processor", text)
+
+
 COLLECTIVE = HELPERS + (
-    "def sleeps_in_the_middle():\n"
+    "def stops_in_the_middle():\n"
     "    time.sleep(600)\n"
     "def main(config):\n"
     "    import tensorflow as tf\n"
@@ -279,20 +303,18 @@ COLLECTIVE = HELPERS + (
     "    assert config.dataset_length == 20\n"
     "    for step in range(100):\n"
     "        if step == 3 and config.task_type == 'worker' and config.task_index == 1:\n"
-    "            sleeps_in_the_middle()\n"
-    "        end = time.monotonic() + 5 * (step == 3)\n"  # so that the others stand still later, whoever gets the processor
-    "        while time.monotonic() < end:\n"
-    "            json.loads(json.dumps(sorted(range(1000), key=lambda each: -each), indent=1))\n"
+    "            stops_in_the_middle()\n"
     "        strategy.reduce('sum', strategy.run(lambda: tf.ones([])), None)\n"
 )
 
 
 @pytest.mark.slow
-@pytest.mark.fault("jobs", "A worker that sleeps while the others wait for it in a collective is named")
-def test_who_sleeps_in_a_collective_is_named(groups: Groups) -> None:
-    groups.start(COLLECTIVE, 3, rows=[20, 20, 20], stall_timeout_s=20.0)
+@pytest.mark.parametrize("stop", ["time.sleep(600)", "while True: pass"])
+@pytest.mark.fault("jobs", "A worker that sleeps or loops while the others wait for it in a collective is named")
+def test_who_does_not_come_to_a_collective_is_named(groups: Groups, stop: str) -> None:
+    groups.start(COLLECTIVE.replace("time.sleep(600)", stop), 3, rows=[20, 20, 20], stall_timeout_s=20.0)
     name, text = groups.wait_for_error(4 * DEADLINE_S)  # TensorFlow starts three times
-    assert name == "worker 1" and "in sleeps_in_the_middle" in text
+    assert name == "worker 1" and "in stops_in_the_middle" in text
 
 
 def test_who_computes_excuses_who_waits(groups: Groups, tmp_path: pathlib.Path) -> None:

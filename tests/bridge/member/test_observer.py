@@ -12,6 +12,7 @@ import pytest
 
 from akdl.wire import (
     AWAITING,
+    CALLING,
     READING,
     STILL,
     WORKING,
@@ -85,6 +86,7 @@ def test_phases_follow_the_session() -> None:
         (Progress(activity=WORKING), 0, WORK),
         (Progress(activity=READING), 0, READ),
         (Progress(activity=AWAITING), 0, DATA),
+        (Progress(activity=CALLING), 1, WORK),
         (Progress(activity=STILL), 0, WORK),
         (Progress(activity=STILL), 1, PEERS),
         (Progress(activity=WORKING, exporting=True), 1, EXPORT),
@@ -210,6 +212,16 @@ def test_each_look_compares_with_the_one_before() -> None:
     assert progress.idle_s == 20.0
     progress.look(22.0, moved=5, worked_s=3.0 + 20 * 0.9 * BUSY + 1.1 * BUSY)
     assert progress.idle_s == 0.0
+
+
+def test_who_sleeps_does_not_spin_for_a_moment() -> None:
+    progress = ProgressWatch(0.0, cpu_s=5.0)  # of its start
+    progress.look(10.0, moved=0, worked_s=0.0, cpu_s=5.0)
+    progress.look(11.0, moved=0, worked_s=0.0, cpu_s=5.0 + 5 * BUSY)
+    assert not progress.is_spinning, "a garbage collection, perhaps"
+    for second in range(12, 17):
+        progress.look(float(second), moved=0, worked_s=0.0, cpu_s=second - 6.0)
+    assert progress.is_spinning and progress.idle_s == 11.0
 
 
 def test_the_end_is_progress_once() -> None:
