@@ -15,6 +15,7 @@ import pytest
 
 from operators import MLEnv, StreamOperator, TensorFlow2StreamOp, TFSavedModelPredictStreamOp, resetEnv, useLocalEnv, waitForJob
 from tests.akdl.serving import models
+from tests.e2e.streams import stop_with_savepoint
 from tests.e2e.test_stream_checkpoints import checkpoints
 from tests.support.leftovers import wait_until
 
@@ -242,5 +243,53 @@ def test_no_row_is_late_after_a_kill(tmp_path: pathlib.Path) -> None:
         job.wait()
         assert int(pathlib.Path(f"{pid_file}.0").read_text()) != first
         assert sum(counts()) == rows and len(counts()) == rows // 60
+    finally:
+        resetEnv()
+
+
+@pytest.mark.slow
+@pytest.mark.fault("jobs", "No row is late behind a script that goes on from a savepoint with another numWorkers")
+def test_no_row_is_late_after_a_rescale(tmp_path: pathlib.Path) -> None:
+    """Windows of a minute have their 60 rows, each window once, through savepoints from two workers to three, and to one."""
+    config = {**checkpoints(tmp_path), "taskmanager.memory.managed.size": "512m"}
+
+    def windows() -> dict[int, int]:
+        lines = [line for part in (tmp_path / "out").rglob("part-*") for line in part.read_text().splitlines()]
+        found = dict(map(int, line.split(",")) for line in lines)
+        assert len(found) == len(lines), "a window comes once"
+        return found
+
+    def start(workers: int) -> Any:
+        table_env = useLocalEnv(2, config).stenv
+        table_env.execute_sql(
+            "CREATE TEMPORARY TABLE timed (id BIGINT, t AS TO_TIMESTAMP_LTZ(id * 1000, 3), WATERMARK FOR t AS t - INTERVAL '20' "
+            "SECOND) WITH ('connector' = 'datagen', 'rows-per-second' = '250', 'number-of-rows' = '200000', "
+            "'fields.id.kind' = 'sequence', 'fields.id.start' = '0', 'fields.id.end' = '199999')"
+        )
+        schema = "id BIGINT, t TIMESTAMP_LTZ(3), WATERMARK FOR t AS SOURCE_WATERMARK()"
+        op = script(workers, outputSchemaStr=schema, replay="uncommitted", userParams={"commits": True})
+        passed = StreamOperator.fromTable(table_env.from_path("timed")).link(op).getOutputTable()
+        table_env.create_temporary_view("passed", passed)
+        table_env.execute_sql(
+            f"CREATE TEMPORARY TABLE counts (w BIGINT, n BIGINT) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}/out', "
+            "'format' = 'csv', 'sink.rolling-policy.check-interval' = '1 s')"
+        )
+        return table_env.execute_sql(
+            "INSERT INTO counts SELECT MIN(id) / 60, COUNT(DISTINCT id) FROM "
+            "TABLE(TUMBLE(TABLE passed, DESCRIPTOR(t), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end"
+        ).get_job_client()
+
+    try:
+        reached = 0
+        for workers in (2, 3, 1):
+            client = start(workers)
+            wait_until(lambda least=reached + 5: len(windows()) > least, f"windows close behind {workers} workers", 120)
+            if workers != 1:
+                config["execution.state-recovery.path"] = stop_with_savepoint(client, tmp_path / "savepoints")
+                resetEnv()
+            reached = len(windows())
+        wait_until(lambda: sorted(windows()) == list(range(len(windows()))), "no window is missing", 60)
+        assert set(windows().values()) == {60}
+        client.cancel().result()
     finally:
         resetEnv()
