@@ -93,7 +93,9 @@ class PredictOp(WithParams, Operator[Any]):
                 self._table = deliver_models(table_env, self._table, models.getOutputTable(), settings, slots)
         except Exception as error:
             raise readable(error) from None
-        self._show({group: Shown(type(self).__name__, predicts=True, visible=self._values_of_all()["progress"])})
+        values = self._values_of_all()
+        limit_s = values["startTimeout"]
+        self._show({group: Shown(type(self).__name__, predicts=True, visible=values["progress"], start_timeout_s=limit_s)})
         self._include(data, *([] if models is None else [models]))
         self._fix()
 

@@ -6,13 +6,14 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from akdl.wire.status_pb2 import MemberStatus
 from bridge.host.console import say
 from bridge.member.registry import statuses
 from bridge.member.status import ENDED
 from operators.flink.rest import Rest
+from operators.progress.late_starts import late_starts_told
 from operators.progress.record import Recorder
 from operators.progress.renderers import Renderer, renderer
 from operators.progress.state import Line, OperatorState, Shown
@@ -31,6 +32,12 @@ def shown(
 
     With `told`, only operators that are seen count, and groups in it, whose last job was shown already, once they start again.
     """
+    with nullcontext() if rest is None else late_starts_told(rest, operators), _shown(operators, rest, says, told) as seen:
+        yield seen
+
+
+@contextmanager
+def _shown(operators: Mapping[str, Shown], rest: Rest | None, says: bool, told: Collection[str] | None) -> Iterator[set[str]]:
     renders = renderer() if any(each.visible for each in operators.values()) else None
     if renders is None and not (says and rest) and not any(each.log_dir for each in operators.values()):
         yield set()

@@ -29,6 +29,7 @@ class Shown:
     visible: bool = True
     log_dir: str | None = None
     predicts: bool = False
+    start_timeout_s: float = 300.0
 
 
 @dataclass(frozen=True)

@@ -246,6 +246,36 @@ def test_secrets_are_neither_in_the_rest_endpoint_nor_in_logs_nor_in_command_lin
     assert {place: leaks(text) for place, text in places.items() if leaks(text)} == {}
 
 
+@pytest.mark.fault("jobs", "Python workers of a cluster that block before code of akdl runs are told after startTimeout")
+def test_python_workers_that_block_at_their_start(
+    cluster: FlinkCluster, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    useRemoteEnv(cluster.host, cluster.rest_port, 1)
+    (tmp_path / "sitecustomize.py").write_text(
+        f"import os, time\nwhile not os.path.exists({str(tmp_path / 'told')!r}):\n    time.sleep(0.1)\n"
+    )
+    getMLEnv().btenv.add_python_file(str(tmp_path / "sitecustomize.py"))
+    op = script_op("echo_ids.py", "worker INT, id BIGINT", 1, startTimeout=8.0)
+    rows: list[int] = []
+    job = threading.Thread(target=lambda: rows.append(len(sequence(getMLEnv().btenv, 9).link(op).collectToDataframe())))
+    job.start()
+    said = ""
+
+    def told() -> bool:
+        nonlocal said
+        said += capfd.readouterr().err
+        return "Python workers still start" in said
+
+    wait_until(told, "the program says so", 120)
+    (tmp_path / "told").touch()
+    job.join()
+    useRemoteEnv(cluster.host, cluster.rest_port, 3)
+    assert re.search(r"Flink's Python workers still start after 8 s \(startTimeout\) on [\w.]+:\d+, and the job waits", said), (
+        said
+    )
+    assert rows == [9]
+
+
 @pytest.mark.fault("scripts", "`akdl-top` and `akdl-stacks` show one job of a cluster, with all threads of its scripts")
 def test_one_of_two_jobs_is_shown(cluster: FlinkCluster, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     useRemoteEnv(cluster.host, cluster.rest_port, 1)
