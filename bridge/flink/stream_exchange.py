@@ -173,7 +173,7 @@ class StreamExchange(Exchange):
                     "maxUncommitted",
                     self._settings.operator, member.label, pending.rows, pending.bytes, limit,
                 )  # fmt: skip
-            yield from self._chunks(member.poll(wait=True))
+            yield from self._chunks(member.poll(has_to_commit=True))
             self._drop_done()
 
     def _drop_done(self) -> None:

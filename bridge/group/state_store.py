@@ -51,8 +51,8 @@ class StateStore:
     def answer(self, report: MemberReport, now: float) -> GroupState:
         state = report.state
         known = self._states.get(state.index)
-        if known is not None and known.phase == ENDED:  # an older report may be late, and no other would correct it
-            state = known
+        if known is not None and known.phase == ENDED and state.phase != ENDED:
+            state = known  # an older report is late, and no other may correct it
         self._states[state.index], self._reported[state.index] = state, now
         if report.version:
             self._answered.add(state.index)

@@ -107,9 +107,12 @@ class Member:
         for passed in self._tail.push(batch):
             yield from self._send(passed)
 
-    def poll(self, wait: bool = False) -> Iterator[WrittenRows]:
+    def poll(self, has_to_commit: bool = False) -> Iterator[WrittenRows]:
+        """Yield what the script has written; wait for some if it `has_to_commit` before it gets more rows."""
         with self._changed:
-            taken = self._take_rows(wait)
+            if has_to_commit:
+                self._session.refuse()
+            taken = self._take_rows(wait=has_to_commit)
         self._check()
         yield from taken
 

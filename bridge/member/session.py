@@ -168,6 +168,10 @@ class Session:
         self._is_refused = not has_room
         return has_room
 
+    def refuse(self) -> None:
+        """Note that rows wait although there may be room: the script has to commit some first."""
+        self._is_refused = True
+
     def offer(self, rows: int, columns: bytes, extra_input: int = 0) -> None:
         if self.has_ended_input:
             raise ProtocolError(f"{rows} rows arrived after the end of input and would be lost")
@@ -186,7 +190,7 @@ class Session:
 
     @property
     def is_input_full(self) -> bool:
-        """The queue of the script is full, or had no room for the last chunk that `has_room` was asked about."""
+        """The queue of the script is full, or the last chunk has to wait."""
         return self._is_refused or self._input_bytes >= self._queue_bytes
 
     @property

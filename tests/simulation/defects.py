@@ -192,8 +192,20 @@ def a_lost_sample_silences_a_member(patch: Patch) -> None:
     patch.setattr(membership, "_SAMPLE_S", 60.0)
 
 
-def a_chief_leaves_before_it_has_answered_all(patch: Patch) -> None:
-    patch.setattr(StateStore, "waits_for_answer", lambda self, index, now: False)
+def a_member_that_has_ended_makes_progress_with_each_report(patch: Patch) -> None:
+    answer = StateStore.answer
+
+    def keeping(self: StateStore, report: MemberReport, now: float) -> Any:
+        known = self._states.get(report.state.index)
+        if known is not None and known.phase == ENDED:
+            report.state.CopyFrom(known)
+        return answer(self, report, now)
+
+    patch.setattr(StateStore, "answer", keeping)
+
+
+def rows_that_wait_for_commits_do_not_count(patch: Patch) -> None:
+    patch.setattr(Session, "refuse", lambda self: None)
 
 
 Plant = Callable[[Patch], None]
@@ -203,7 +215,7 @@ PLANTED: list[tuple[Plant, str, int, str]] = [
     (rows_are_done_before_they_are_written, "stream", 55, "lost: "),
     (the_last_chunk_is_dropped_at_a_restart, "stream", 13, "lost: "),
     (rows_of_another_key_are_dropped, "stream", 84, "lost: "),
-    (rows_of_another_key_stay_there_too, "stream", 234, "written again|doubled|written more often|would repeat"),
+    (rows_of_another_key_stay_there_too, "stream", 568, "written again|doubled|written more often|would repeat"),
     (a_chunk_is_offered_twice, "group", 1, "doubled"),
     (commits_are_forgotten, "stream", 22, "would repeat"),
     (the_wrong_member_is_named, "group", 23, "expected a verdict with one of .* lags behind"),
@@ -211,20 +223,24 @@ PLANTED: list[tuple[Plant, str, int, str]] = [
     (watermarks_overtake_rows, "stream", 0, "is late"),
 ]
 FOUND: list[tuple[Plant, str, int, str]] = [
-    (a_script_that_starts_again_does_not_know_who_has_left, "stream", 106, "did not report or connect"),
+    (a_script_that_starts_again_does_not_know_who_has_left, "stream", 139, "did not report or connect"),
     (a_script_that_starts_again_forgets_whom_it_knew, "stream", 1000365, "the chief does not answer at host-0"),
-    (a_script_starts_again_after_its_group_has_ended, "stream", 28, "the chief has not answered"),
+    (a_script_starts_again_after_its_group_has_ended, "stream", 36, "the chief has not answered"),
     (a_script_that_starts_again_dissolves_its_group, "stream", 423, "was not complete within the 6 s"),
-    (a_chief_that_has_left_is_waited_for, "group", 11, "the chief has not answered"),
+    (a_chief_that_has_left_is_waited_for, "group", 27, "the chief has not answered"),
     (a_chief_that_has_ended_misses_nobody, "group", 73, "nobody has named"),
     (a_late_report_revives_a_member, "group", 414, "has not reported for 30 s"),
     (rows_that_wait_count_as_taken, "group", 23, "lags behind"),
     (all_complain_of_a_late_member_at_once, "group", 82, "was not complete within"),
     (a_lost_sample_silences_a_member, "group", 341, "has not reported for 30 s|has not answered for 30 s"),
-    (a_chief_leaves_before_it_has_answered_all, "stream", 2203374, "the chief does not answer at host-0"),
+    (a_member_that_has_ended_makes_progress_with_each_report, "stream", 743, "waits for ever"),
+    (rows_that_wait_for_commits_do_not_count, "stream", 807, "waits for ever"),
 ]
-# Schedules of which the simulation expected too much.
+# Schedules that failed before others were as quick to show it, or of which the simulation expected too much.
 FAIR: list[tuple[str, int]] = [
     ("group", 1080574),  # a member fails that has not heard of the end of another one
     ("group", 1080638),  # a script works before the process of the culprit has started
+    ("stream", 2203374),  # a chief leaves while the first answer to a member is on its way
+    ("stream", 5003533),  # a process that ends itself does not end its children and connections
+    ("stream", 5004059),  # a commit is in the last of several messages that are slow
 ]

@@ -7,9 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-# After so many seconds a commit has reached Flink's side, which looks four times a second.
-SETTLED_S = 2.0
-
 
 class BrokenPromise(AssertionError):
     """A history that breaks a promise."""
@@ -30,9 +27,10 @@ class Checkpoint:
 
 
 class History:
-    """The life of each id, over all attempts."""
+    """The life of each id, over all attempts. After `settled_s` a commit has reached Flink's side, in whatever message."""
 
-    def __init__(self) -> None:
+    def __init__(self, settled_s: float) -> None:
+        self.settled_s = settled_s
         self.fed: set[int] = set()  # by the source, to whom it may be fed again after a restart
         self.received: Counter[int] = Counter()  # by scripts' processes
         self.committed: dict[int, float] = {}  # when a script first committed it
@@ -62,7 +60,7 @@ class History:
             self.committed.clear()
             return
         for id, when in self.committed.items():
-            settled = when + SETTLED_S < min(checkpoint.taken_at.values())
+            settled = when + self.settled_s < min(checkpoint.taken_at.values())
             if commits and settled and self.durable[id] and id in checkpoint.unfinished:
                 raise BrokenPromise(f"{id} was committed at {when:.2f}, but checkpoint {checkpoint.number} would repeat it")
         for id in self.durable:

@@ -149,14 +149,23 @@ def stream_plan(seed: int) -> Plan:
         shapes = [
             dataclasses.replace(each, settings=dataclasses.replace(each.settings, start_timeout_s=6.0)) for each in shapes
         ]
+    fault = Fault(NONE, 0)
+    hang = random.Random(f"hang {seed}")  # apart, so that the other seeds keep their schedules
+    if hang.random() < 0.1:
+        accidents, shapes = [], [dataclasses.replace(shapes[0], settings=stalling(shapes[0].settings))]
+        fault = Fault(HANGS, hang.randrange(shapes[0].settings.size), hang.randrange(3), hang.choice(["sleeps", "spins"]))
     return Plan(
         seed, shapes, rows,
         lambda job, index: scripts.Stream(job, index, style, lag, work_s, returns_after),
-        commits=commits, start_s=start_s, pace_s=pace_s,
+        commits=commits, start_s=start_s, pace_s=pace_s, fault=fault,
         checkpoint_s=draw.choice([0.3, 1.0, 4.0]), restarts=100, accidents=accidents, loss=loss,
         repeats=draw.choice([0.0, 0.2]), slowest_s=draw.choice([0.02, 1.0]),
         boot_s=draw.choice([0.5, 3.0]),
     )  # fmt: skip
+
+
+def stalling(settings: GroupSettings) -> GroupSettings:
+    return dataclasses.replace(settings, stall_timeout_s=STALL_S)
 
 
 def group_plan(seed: int) -> Plan:
@@ -217,7 +226,7 @@ def run(kind: str, seed: int) -> Job:
     with world_of(f"{kind} {seed}") as world, installed(), contextlib.redirect_stderr(printed):
         net = Network(world)
         net.loss, net.repeats, net.slowest_s = plan.loss, plan.repeats, plan.slowest_s
-        job = Job(world, net, plan, History())
+        job = Job(world, net, plan, History(2.0 + 4 * plan.slowest_s))
         for when, what, index in plan.accidents:
             world.after(when, _accident(job, what, index))
         if not world.run_until(lambda: job.is_over, plan.limit_s):

@@ -33,6 +33,7 @@ class Stream:
         for chunk, rows in enumerate(config.tf_context.rows.columns(), 1):
             ids = ids_of(rows)
             self._ids += ids
+            self._job.plan.fault.strikes(self._job, child, chunk - 1)
             child.do("works", random.random() * self._pace_s)
             child.do("sleeps")
             waiting.append(ids)

@@ -35,10 +35,14 @@ class Process:
         if self.is_dead:
             return
         self.is_dead = True
+        killers = [task for task in self.tasks if task.world.running is task]
         for task in list(self.tasks):
-            task.end()
+            if task not in killers:
+                task.end()
         for call in self.on_death:
             call()
+        for task in killers:  # last, as its end raises
+            task.end()
 
 
 class Task:

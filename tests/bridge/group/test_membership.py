@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from akdl.wire import ENDED, RUNNING, STARTING, MemberState
+from akdl.wire import ENDED, RUNNING, STARTING, MemberReport, MemberState
 from bridge.group.addresses import Address, release, reserve
 from bridge.group.membership import Membership
 from bridge.schema import Schema
@@ -88,6 +89,17 @@ def test_a_member_leaves_when_the_chief_has_left(
     assert not peer.is_over
     monkeypatch.setattr("bridge.group.membership.LOST_S", 0.0)
     assert peer.is_over and not peer.is_end_known
+
+
+def test_a_chief_stays_for_a_member_that_has_had_no_answer() -> None:
+    chief = Peer(0)
+    chief.enter(ENDED)
+    report = MemberReport(state=MemberState(index=1, phase=ENDED))
+    chief.membership.group().update(chief.membership._states.answer(report, time.monotonic()).members)
+    assert not chief.sees(lambda self: self.membership.is_over)
+    report.version = 1
+    chief.membership._states.answer(report, time.monotonic())
+    assert chief.sees(lambda self: self.membership.is_over)
 
 
 def test_a_member_alone_has_no_line() -> None:

@@ -67,6 +67,14 @@ def test_an_older_report_that_arrives_late_does_not_revive_a_member() -> None:
     assert [state.phase for state in ask(store, 0).members if state.index == 1] == [ENDED]
 
 
+def test_the_time_since_the_end_of_a_member_that_still_reports_is_known() -> None:
+    store = StateStore()
+    ask(store, 0, phase=ENDED)
+    ask(store, 0, phase=ENDED, now=9.0, idle_s=9.0)
+    (chief,) = (state for state in ask(store, 1, now=10.0, wants_all=True).members if state.index == 0)
+    assert (chief.idle_s, chief.silent_s) == (9.0, 1.0)
+
+
 def test_a_member_waits_for_its_first_answer_as_long_as_it_reports() -> None:
     store = StateStore()
     version = ask(store, 1, phase=ENDED).version

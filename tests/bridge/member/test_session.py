@@ -66,6 +66,9 @@ def test_what_has_been_sent_makes_room() -> None:
     assert not session.has_room(3) and session.is_input_full, "a chunk waits, though there is room for a smaller one"
     session.next_chunk()
     assert not session.is_input_full
+    session.refuse()
+    assert session.is_input_full, "a chunk waits for a commit"
+    assert session.has_room(3) and not session.is_input_full
 
 
 def test_rows_after_the_end_are_an_error_not_a_loss() -> None:
