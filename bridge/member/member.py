@@ -345,7 +345,10 @@ class Member:
         self._echo_since = self._echo_since or time.monotonic()
         if len(returned) < self._settings.size - 1 and time.monotonic() - self._echo_since < ECHO_S:
             return None
-        return self._process.error(paragraphs(what, describe_desertion(returned)), trace, self._members())
+        members = self._members()
+        with self._changed:
+            returned = self._membership.group().returned(self._index)  # an answer may be the first in a while
+        return self._process.error(paragraphs(what, describe_desertion(returned)), trace, members)
 
     def _failed_group(self) -> TaskError | None:
         session, membership = self._session, self._membership

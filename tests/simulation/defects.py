@@ -241,6 +241,7 @@ FAIR: list[tuple[str, int]] = [
     ("group", 1080574),  # a member fails that has not heard of the end of another one
     ("group", 1080638),  # a script works before the process of the culprit has started
     ("stream", 2203374),  # a chief leaves while the first answer to a member is on its way
+    ("group", 5104085),  # who has returned is only in the answer that a failing member asks for last
     ("stream", 5003533),  # a process that ends itself does not end its children and connections
     ("stream", 5004059),  # a commit is in the last of several messages that are slow
 ]
