@@ -29,6 +29,7 @@ from operators import (
     resetEnv,
     useRemoteEnv,
 )
+from operators.flink.rest import groups_in
 from operators.progress.live import stacks, top
 from operators.progress.record import read_record
 from tests.e2e.jobs import points, script_op, sequence, shares
@@ -150,6 +151,9 @@ def test_a_model_travels_with_the_job_that_predicts(
     found = predict.linkFrom(points(env, 5).link(train), points(env, 1000)).collectToDataframe()
     assert len(found) == 1000
     assert "TFTableModelPredictBatchOp: 1,000 rows in, 1,000 out, " in capfd.readouterr().err
+    newest = max(cluster.rest("/jobs/overview")["jobs"], key=lambda job: job["start-time"])
+    groups = groups_in(cluster.rest(f"/jobs/{newest['jid']}")["plan"])
+    assert [group.rpartition("_")[0] for group in groups] == ["TFTableModelPredictBatchOp"]
     np.testing.assert_allclose(found.y, 2 * found.x0 - found.x1, rtol=1e-4, atol=1e-6)
     no_model_process_is_left()
     with served(files={"/m.zip": pathlib.Path(train._packed).read_bytes()}) as site:
