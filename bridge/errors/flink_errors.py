@@ -54,6 +54,10 @@ _ADVICE = [
         f"Is the disk of execution.checkpointing.dir full, or not writable for this user? {_TOLERABLE}",
     ),
     (
+        re.compile(r"NoResourceAvailableException"),
+        "The job needs more slots than are free, or a TaskManager has ended, as its log says",
+    ),
+    (
         re.compile(r"heartbeat of TaskManager"),
         "Has its host or its network failed, or was it stopped? heartbeat.timeout sets how long Flink waits",
     ),

@@ -5,6 +5,7 @@ The same two windows without anything between them lose none, since Flink's wate
 
 from __future__ import annotations
 
+import datetime
 import os
 import pathlib
 import signal
@@ -193,7 +194,6 @@ def test_windows_close_while_a_subtask_of_the_source_is_idle(env: MLEnv, tmp_pat
 @pytest.mark.fault("jobs")
 def test_no_row_is_late_after_a_kill(tmp_path: pathlib.Path) -> None:
     """Rows that come again are in their windows again, which count each id once."""
-    rows, per_second = 1980, 250
     env = useLocalEnv(2, checkpoints(tmp_path))
     pid_file = tmp_path / "pid"
 
@@ -214,8 +214,8 @@ def test_no_row_is_late_after_a_kill(tmp_path: pathlib.Path) -> None:
 
     env.stenv.execute_sql(
         "CREATE TEMPORARY TABLE timed (id BIGINT, t AS TO_TIMESTAMP_LTZ(id * 1000, 3), WATERMARK FOR t AS t - INTERVAL '20' "
-        f"SECOND) WITH ('connector' = 'datagen', 'rows-per-second' = '{per_second}', 'number-of-rows' = '{rows}', "
-        f"'fields.id.kind' = 'sequence', 'fields.id.start' = '0', 'fields.id.end' = '{rows - 1}')"
+        "SECOND) WITH ('connector' = 'datagen', 'rows-per-second' = '250', 'fields.id.kind' = 'sequence', "
+        "'fields.id.start' = '0', 'fields.id.end' = '100000')"  # more than it reads before it is cancelled
     )
     op = script(
         2, commits, outputSchemaStr="id BIGINT, t TIMESTAMP_LTZ(3), WATERMARK FOR t AS SOURCE_WATERMARK()", replay="uncommitted",
@@ -224,25 +224,28 @@ def test_no_row_is_late_after_a_kill(tmp_path: pathlib.Path) -> None:
     passed = StreamOperator.fromTable(env.stenv.from_path("timed")).link(op).getOutputTable()
     env.stenv.create_temporary_view("passed", passed)
     env.stenv.execute_sql(
-        f"CREATE TEMPORARY TABLE counts (n BIGINT) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}/out', 'format' = "
-        "'csv', 'sink.rolling-policy.check-interval' = '1 s')"
+        f"CREATE TEMPORARY TABLE counts (n BIGINT, t TIMESTAMP(3)) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}/out', "
+        "'format' = 'csv', 'sink.rolling-policy.check-interval' = '1 s')"
     )
 
-    def counts() -> list[int]:
+    def counts() -> list[str]:
         parts = (tmp_path / "out").rglob("part-*") if (tmp_path / "out").exists() else ()
-        return [int(line) for part in parts for line in part.read_text().splitlines()]
+        return [line for part in parts for line in part.read_text().splitlines()]
 
     try:
-        job = env.stenv.execute_sql(
-            "INSERT INTO counts SELECT COUNT(DISTINCT id) FROM TABLE(TUMBLE(TABLE passed, DESCRIPTOR(t), INTERVAL '1' MINUTE)) "
-            "GROUP BY window_start, window_end"
+        result = env.stenv.execute_sql(
+            "INSERT INTO counts SELECT COUNT(DISTINCT id), CAST(window_start AS TIMESTAMP(3)) FROM TABLE(TUMBLE(TABLE passed, "
+            "DESCRIPTOR(t), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end"
         )
-        wait_until(lambda: len(counts()) > 1, "windows have closed", 60)
-        first = int(pathlib.Path(f"{pid_file}.0").read_text())
+        wait_until(lambda: len(counts()) > 1, "windows have closed", 120)
+        first, closed = int(pathlib.Path(f"{pid_file}.0").read_text()), len(counts())
         os.kill(first, signal.SIGKILL)
-        job.wait()
+        wait_until(lambda: len(counts()) > closed + 20, "windows have closed after the kill", 120)
         assert int(pathlib.Path(f"{pid_file}.0").read_text()) != first
-        assert sum(counts()) == rows and len(counts()) == rows // 60
+        result.get_job_client().cancel().result()
+        start = datetime.datetime(1970, 1, 1)
+        minutes = [f'60,"{start + datetime.timedelta(minutes=number)}"' for number in range(len(counts()))]
+        assert sorted(counts()) == minutes
     finally:
         resetEnv()
 

@@ -169,6 +169,11 @@ def test_a_program_that_is_not_there_is_named() -> None:
             "Is the disk of execution.checkpointing.dir full",
         ),
         ("java.util.concurrent.TimeoutException: The heartbeat of TaskManager with id 1 timed out.", "its network failed"),
+        (
+            "org.apache.flink.runtime.jobmanager.scheduler.NoResourceAvailableException: Could not acquire the minimum required "
+            "resources.",
+            "a TaskManager has ended, as its log says",
+        ),
     ],
 )
 def test_what_to_do_is_said_where_flink_does_not(cause: str, advice: str) -> None:

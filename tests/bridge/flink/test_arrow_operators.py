@@ -396,6 +396,17 @@ def test_a_failure_gives_memory_back(table_envs: MLEnv) -> None:
         list(_by_chunk(table_env, table, Gathering()).execute_and_collect())
 
 
+def test_beam_does_not_log_while_it_counts_references(table_envs: MLEnv) -> None:
+    """Beam's log line made its count of a worker's references fall below zero at times, which ended the TaskManager."""
+    table_env = table_envs.stenv
+    logger = get_gateway().jvm.org.apache.logging.log4j.LogManager.getLogger(
+        "org.apache.beam.runners.fnexecution.control.DefaultJobBundleFactory"
+    )
+    logger.setLevel(get_gateway().jvm.org.apache.logging.log4j.Level.INFO)
+    list(_by_chunk(table_env, numbers(table_env, 10), Gathering()).execute_and_collect())
+    assert logger.getLevel().toString() == "ERROR"
+
+
 def test_logical_types_are_read_from_sql() -> None:
     assert logical_type("DECIMAL(10, 2) NOT NULL").asSummaryString() == "DECIMAL(10, 2) NOT NULL"
 
