@@ -13,6 +13,8 @@ _ALLOWED = {
     "ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "all_proxy", "http_proxy", "https_proxy", "no_proxy",
     "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE",
 }  # fmt: skip
+# glibc would give memory back and ask for it again, page by page, with each chunk of rows: at most so much is kept.
+MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(128 << 20), "MALLOC_MMAP_THRESHOLD_": str(32 << 20)}
 _ALLOWED_PREFIXES = ("CUDA_", "KMP_", "LC_", "MKL_", "NCCL_", "NVIDIA_", "OMP_", "OPENBLAS_", "TF_", "XLA_")
 
 
@@ -28,6 +30,7 @@ def variables(
     passed.pop("TF_CONFIG", None)  # of another cluster; ours is set when the group is complete
     return {
         "TF_CPP_MIN_LOG_LEVEL": "1",  # without the lines about instruction sets
+        **MEMORY,
         **passed,
         "PATH": os.path.dirname(python) + os.pathsep + passed.get("PATH", os.defpath),
         "PYTHONPATH": folder.library,

@@ -43,3 +43,10 @@ def test_tensorflow_chooses_its_threads_where_nothing_is_said(folder: WorkFolder
     given = variables(None, {"HOME": "/home/me"}, "/env/bin/python", folder)
     assert "TF_NUM_INTRAOP_THREADS" not in given
     assert given["PATH"] == f"/env/bin{os.pathsep}{os.defpath}", "also of a worker that has no PATH"
+
+
+def test_memory_is_kept_for_the_next_rows_unless_the_user_says_otherwise(folder: WorkFolder) -> None:
+    given = variables(None, {"MALLOC_TRIM_THRESHOLD_": "1"}, "/env/bin/python", folder)
+    assert given["MALLOC_TRIM_THRESHOLD_"] == "134217728" and given["MALLOC_MMAP_THRESHOLD_"] == "33554432"
+    given = variables(None, {}, "/env/bin/python", folder, ["MALLOC_TRIM_THRESHOLD_=1"])
+    assert given["MALLOC_TRIM_THRESHOLD_"] == "1"
