@@ -93,9 +93,8 @@ class PredictOp(WithParams, Operator[Any]):
                 self._table = deliver_models(table_env, self._table, models.getOutputTable(), settings, slots)
         except Exception as error:
             raise readable(error) from None
-        values = self._values_of_all()
-        limit_s = values["startTimeout"]
-        self._show({group: Shown(type(self).__name__, predicts=True, visible=values["progress"], start_timeout_s=limit_s)})
+        visible, limit_s = self._values_of_all()["progress"], settings.process.start_timeout_s
+        self._show({group: Shown(type(self).__name__, predicts=True, visible=visible, start_timeout_s=limit_s)})
         self._include(data, *([] if models is None else [models]))
         self._fix()
 

@@ -121,8 +121,8 @@ class ScriptOp(WithParams, Operator[Any]):
             elastic = Elastic(shown_name, *numbers, values["elasticWait"], settings.checkpoint_dir, resize)
             resize(elastic.workers_in(free_slots(table_env.get_config())))  # for jobs that plain PyFlink starts
             self._elastic = {group: elastic}
-        shows = Shown(shown_name, settings.size, settings.kind == "train", self._get(PROGRESS), self._get(LOG_DIR))
-        self._show({group: replace(shows, start_timeout_s=settings.start_timeout_s)})
+        shows = (settings.size, settings.kind == "train", self._get(PROGRESS), self._get(LOG_DIR))
+        self._show({group: Shown(shown_name, *shows, start_timeout_s=settings.start_timeout_s)})
         self._model_dir = settings.model_dir
         if not elsewhere:
             note_linked(group, name)

@@ -145,7 +145,7 @@ public class RowsToArrow extends TableStreamOperator
 
   public void open() throws Exception {
     super.open();
-    closeBeamAtOnce();
+    silenceBeam();
     out = new StreamRecord(null);
     ArrowUtils.checkArrowUsable(); // sets a property for all users of Arrow in this JVM, if it is the first one
     allocator = ArrowUtils.getRootAllocator().newChildAllocator("akdl", 0, Long.MAX_VALUE);
@@ -169,7 +169,7 @@ public class RowsToArrow extends TableStreamOperator
    * worker in two steps, and logs between them. A bundle that ends meanwhile gives its reference back too, so the count falls
    * below zero, which Flink takes as fatal: the TaskManager ends, and a local job never gets another one.
    */
-  private void closeBeamAtOnce() {
+  private void silenceBeam() {
     try {
       ClassLoader loader = Thread.currentThread().getContextClassLoader();
       Class beam = Class.forName("org.apache.beam.runners.fnexecution.control.DefaultJobBundleFactory", true, loader);
@@ -178,7 +178,7 @@ public class RowsToArrow extends TableStreamOperator
       Object logger = Class.forName("org.apache.logging.log4j.LogManager").getMethod("getLogger", types).invoke(null, beam);
       logger.getClass().getMethod("setLevel", new Class[] {level}).invoke(logger, level.getField("ERROR").get(null));
     } catch (ReflectiveOperationException e) {
-      // another log than Flink's own: the steps stay apart
+      // the log is not Flink's own: Beam still writes the line
     }
   }
 

@@ -1,4 +1,4 @@
-"""A warning of Python workers that block on a cluster before code of ours runs there, found by the states of their tasks."""
+"""A warning about Python workers that block on a cluster before code of ours runs there, found by the states of their tasks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOOK_S = 10.0
 @contextmanager
 def late_starts_told(rest: Rest, operators: Mapping[str, Shown]) -> Iterator[None]:
     """Warn once, while the block runs, if a task of the operators still starts its Python worker after `startTimeout`."""
-    over, limit_s = threading.Event(), max((each.start_timeout_s for each in operators.values()), default=0.0)
+    over, limit_s = threading.Event(), max(each.start_timeout_s for each in operators.values())
 
     def run() -> None:
         wait_s, text = limit_s, ""

@@ -95,8 +95,8 @@ def _run(command: str, what: str, arguments: Sequence[str] | None, show: Callabl
         else:
             found = show(Cluster(Rest(given.where, given.ca_file or True, proxies=True), given.job))
         if not found:
-            where = given.job or given.where
-            raise ConfigurationError(f"no script runs in {where}. For the jobs of a cluster, give its REST endpoint")
+            advice = ". For the jobs of a cluster, give its REST endpoint" if given.where.isdigit() else ""
+            raise ConfigurationError(f"no script runs in {given.job or given.where}{advice}")
     except (BridgeError, OSError, ValueError, psutil.Error) as error:
         sys.stderr.write(f"{command}: {masked(str(error), given.where)}\n")
         return 1

@@ -270,10 +270,12 @@ def test_python_workers_that_block_at_their_start(
         said += capfd.readouterr().err
         return "Python workers still start" in said
 
-    wait_until(told, "the program says so", 120)
-    (tmp_path / "told").touch()
-    job.join()
-    useRemoteEnv(cluster.host, cluster.rest_port, 3)
+    try:
+        wait_until(told, "the program says so", 120)
+    finally:
+        (tmp_path / "told").touch()
+        job.join()
+        useRemoteEnv(cluster.host, cluster.rest_port, 3)
     assert re.search(r"Flink's Python workers still start after 8 s \(startTimeout\) on [\w.]+:\d+, and the job waits", said), (
         said
     )
@@ -306,9 +308,8 @@ def test_one_of_two_jobs_is_shown(cluster: FlinkCluster, tmp_path: pathlib.Path,
         (first, second) = (text for *_, text in shown.values())
         assert "TensorFlow2BatchOp, first.py" in first and "second.py" not in first, first
         assert "TensorFlow2BatchOp, second.py" in second and "first.py" not in second, second
-        assert re.search(r"Thread reader:\n[^$]*, in wants\n", first) and re.search(
-            r"Thread MainThread:\n[^$]*in main\n", first
-        )
+        for thread, function in (("reader", "wants"), ("MainThread", "main")):
+            assert re.search(rf"Thread {thread}:\n(  .*\n)*  .*, in {function}\n", first), first
         assert top([address, "third.py"]) == 1
         assert f"{ids['first.py']} (first.py)" in capsys.readouterr().err
     finally:

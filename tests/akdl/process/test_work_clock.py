@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from akdl.process.work_clock import WorkClock, script_stacks
+from tests.support.leftovers import wait_until
 
 
 @contextmanager
@@ -50,10 +51,16 @@ def test_a_thread_that_stays_in_one_call_does_not_work() -> None:
 def test_stacks_are_those_of_the_main_thread_and_the_threads_of_the_script() -> None:
     with ThreadPoolExecutor(1, "akdl-own") as own, ThreadPoolExecutor(1, "reader") as script:
         over = threading.Event()
-        waiting = script.submit(over.wait)
-        stacks = own.submit(script_stacks).result()
-        over.set()
-    assert waiting.result()
-    found = dict(each.split(":\n", 1) for each in f"\n{stacks}".split("\nThread ")[1:])  # with threads of other tests
-    assert found["MainThread"].startswith("  File ") and found["reader_0"].endswith("in wait")
-    assert not any(name.startswith("akdl-") for name in found)
+        script.submit(over.wait)
+
+        def found() -> dict[str, str]:  # with threads of other tests
+            stacks = own.submit(script_stacks).result()
+            return dict(each.split(":\n", 1) for each in f"\n{stacks}".split("\nThread ")[1:])
+
+        try:
+            wait_until(lambda: found()["reader_0"].endswith("in wait"), "the thread of the script waits")
+            stacks = found()
+        finally:
+            over.set()
+    assert stacks["MainThread"].startswith("  File ")
+    assert not any(name.startswith("akdl-") for name in stacks)
