@@ -90,9 +90,10 @@ class Member:
     def set_cluster(self, addresses: Sequence[Address]) -> None:
         config = tf_config(self._index, self._settings.num_workers, [address.tensorflow for address in addresses])
         cluster = self._extra.settle(addresses, config)
+        own_s, _ = self._process.child.cpu_times
         with self._changed:
             self._session.join(cluster)
-            self._progress = ProgressWatch(time.monotonic(), self._process.child.cpu_times[0])
+            self._progress = ProgressWatch(time.monotonic(), own_s)
             self._changed.notify_all()
         self._membership.join(addresses, self._extra.chunk_log)
         self._extra.fetch(self._membership.take_extra_inputs)
