@@ -88,6 +88,7 @@ class FileParts:
         self._table = table
         self._open: _Opened | None = None
         self._next: tuple[FilePart, Iterator[pa.RecordBatch]] | None = None
+        self._end: tuple[str, int] | None = None  # file without groups, and a number that its rows do not reach
 
     def parts_of(self, path: str, part_bytes: int | None = PART_BYTES) -> list[tuple[FilePart, int]]:
         """The parts of a file and estimates of their bytes; whole groups without `part_bytes`.
@@ -118,7 +119,9 @@ class FileParts:
                 if part.rows != TO_THE_END and not left:
                     self._next = part._replace(first=part.first + part.rows), itertools.chain(rest, batches)
                     return
-            if left > 0 and part.group != WHOLE:
+            if left > 0 and part.group == WHOLE:
+                self._end = part.path, part.first + part.rows - left
+            elif left > 0:
                 raise RowError(f"group {part.group} lacks {left} of its rows: the file was written again while the job read it")
 
     def bytes_per_part(self, file: FoundFile, part_bytes: int) -> int:
@@ -136,6 +139,8 @@ class FileParts:
         waiting, self._next = self._next, None
         if waiting is not None and waiting[0][:4] == part[:4]:
             return waiting[1]
+        if self._end is not None and self._end[0] == part.path and self._end[1] <= part.first:
+            return iter(())
         group = next(group for group in file.groups if group.number == part.group)
         rows = self._rows_in(group, BATCH_BYTES)
         return _without(part.first, file.reader.batches(part.group, file.names, rows))

@@ -10,6 +10,7 @@ from typing import Any
 import fsspec
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv as pv
 import pyarrow.orc as po
 import pyarrow.parquet as pq
 import pytest
@@ -174,6 +175,22 @@ def test_json(tmp_path: pathlib.Path) -> None:
     ):
         read(str(path))
     assert read(str(path), selected=["id"])["id"].to_pylist() == [1, 2, 3]
+
+
+def test_a_file_without_groups_is_read_once(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first rows are short, so there are parts behind its end, which would begin at the first row again."""
+    path = tmp_path / "a.csv"
+    with path.open("w") as file:
+        file.write("id,text\n")
+        file.writelines(f"{number},{'x' * (number // 100)}\n" for number in range(60_000))
+    table = describe("Source", [str(path)])
+    parts = parts_in(table, str(path), part_bytes=1 << 20)
+    begun: list[Any] = []
+    real = pv.open_csv
+    monkeypatch.setattr(pv, "open_csv", lambda *given, **named: begun.append(given) or real(*given, **named))
+    assert rows_of(table, parts)["id"].to_pylist() == list(range(60_000))
+    assert [part.first > 60_000 for part in parts].count(True) > 1
+    assert len(begun) == 2, "one for the types"
 
 
 def test_csv(tmp_path: pathlib.Path) -> None:
