@@ -78,6 +78,7 @@ public class ArrowToRows extends TableStreamOperator implements OneInputStreamOp
 
   public void open() throws Exception {
     super.open();
+    BeamLog.silence();
     out = new StreamRecord(null);
     ArrowUtils.checkArrowUsable(); // sets a property for all users of Arrow in this JVM, if it is the first one
     allocator = ArrowUtils.getRootAllocator().newChildAllocator("akdl", 0, Long.MAX_VALUE);

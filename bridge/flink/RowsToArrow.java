@@ -145,7 +145,7 @@ public class RowsToArrow extends TableStreamOperator
 
   public void open() throws Exception {
     super.open();
-    silenceBeam();
+    BeamLog.silence();
     out = new StreamRecord(null);
     ArrowUtils.checkArrowUsable(); // sets a property for all users of Arrow in this JVM, if it is the first one
     allocator = ArrowUtils.getRootAllocator().newChildAllocator("akdl", 0, Long.MAX_VALUE);
@@ -161,24 +161,6 @@ public class RowsToArrow extends TableStreamOperator
     hasSentStart = members == null && !sendsMarks;
     if (!hasSentStart) { // at once, but not before all operators are open
       getProcessingTimeService().registerTimer(getProcessingTimeService().getCurrentProcessingTime(), this);
-    }
-  }
-
-  /**
-   * Silence the log of Beam's DefaultJobBundleFactory. When a task ends, its `close` takes back the references to a Python
-   * worker in two steps, and logs between them. A bundle that ends meanwhile gives its reference back too, so the count falls
-   * below zero, which Flink takes as fatal: the TaskManager ends, and a local job never gets another one.
-   */
-  private void silenceBeam() {
-    try {
-      ClassLoader loader = Thread.currentThread().getContextClassLoader();
-      Class beam = Class.forName("org.apache.beam.runners.fnexecution.control.DefaultJobBundleFactory", true, loader);
-      Class level = Class.forName("org.apache.logging.log4j.Level");
-      Class[] types = new Class[] {Class.class};
-      Object logger = Class.forName("org.apache.logging.log4j.LogManager").getMethod("getLogger", types).invoke(null, beam);
-      logger.getClass().getMethod("setLevel", new Class[] {level}).invoke(logger, level.getField("ERROR").get(null));
-    } catch (ReflectiveOperationException e) {
-      // the log is not Flink's own: Beam still writes the line
     }
   }
 

@@ -311,7 +311,7 @@ def _to_arrow(
 
 
 def _text(name: str) -> str:
-    return _TEXTS.joinpath(f"{name}.java").read_text(encoding="utf-8")
+    return "\n".join(_TEXTS.joinpath(f"{each}.java").read_text(encoding="utf-8") for each in (name, "BeamLog"))
 
 
 def _longs(numbers: Sequence[int]) -> Any:

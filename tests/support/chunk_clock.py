@@ -13,7 +13,6 @@ from bridge.flink import arrow_operators
 from bridge.flink.arrow_operators import Gathering, logical_type
 
 _TEXT = pathlib.Path(__file__).with_name("ChunkClock.java")
-_OPERATOR = pathlib.Path(arrow_operators.__file__).with_name("RowsToArrow.java")
 
 
 class Left(NamedTuple):
@@ -32,16 +31,17 @@ class Left(NamedTuple):
 
 def left(arrivals_ms: Sequence[int], workers: int, gathering: Gathering) -> list[Left]:
     """Return the chunks of rows of one BIGINT that come at these times, for the workers 0, 1, ... of a stream."""
-    clock = _compiled(_TEXT).newInstance()
+    clock = _compiled(_TEXT.stem, _TEXT.read_text(encoding="utf-8")).newInstance()
+    operator = _compiled("RowsToArrow", arrow_operators._text("RowsToArrow"))
     row_type = logical_type("ROW<id BIGINT NOT NULL>")
     keys, arrivals = arrow_operators._longs(range(workers)), arrow_operators._longs(arrivals_ms)
     wait_ms = int(gathering.wait_s * 1000)
-    found = clock.run(_compiled(_OPERATOR), row_type, keys, gathering.rows, gathering.bytes, wait_ms, arrivals)
+    found = clock.run(operator, row_type, keys, gathering.rows, gathering.bytes, wait_ms, arrivals)
     return [Left(*chunk) for chunk in found]
 
 
 @functools.cache
-def _compiled(text: pathlib.Path) -> Any:
+def _compiled(name: str, text: str) -> Any:
     jvm = get_gateway().jvm
     compiler = jvm.org.apache.flink.table.runtime.generated.CompileUtils
-    return compiler.compile(jvm.Thread.currentThread().getContextClassLoader(), text.stem, text.read_text(encoding="utf-8"))
+    return compiler.compile(jvm.Thread.currentThread().getContextClassLoader(), name, text)
