@@ -8,6 +8,7 @@ import traceback
 from types import FrameType
 from typing import Dict, FrozenSet, Iterator, Optional, Tuple
 
+_WATCHES = {"akdl-activity", "akdl-parent", "akdl-progress"}  # threads that look at others, which is not the script's work
 _MOST_THREADS = 20
 _MOST_CALLS = 40
 
@@ -54,7 +55,9 @@ def _stack(innermost: FrameType) -> str:
 
 def _places() -> FrozenSet[int]:
     """Return a number for the stack of each other thread, made of its functions and instructions."""
-    return frozenset(hash((thread, *_instructions(frame))) for thread, frame in _frames_of_others().items())
+    watches = {each.ident for each in threading.enumerate() if each.name in _WATCHES}
+    frames = _frames_of_others()
+    return frozenset(hash((thread, *_instructions(frames[thread]))) for thread in frames.keys() - watches)
 
 
 def _frames_of_others() -> Dict[int, FrameType]:

@@ -18,14 +18,14 @@ from tests.support.leftovers import wait_until
 
 
 @contextmanager
-def _in_a_thread(step: Callable[[], object]) -> Iterator[None]:
+def _in_a_thread(step: Callable[[], object], name: str = "script") -> Iterator[None]:
     over = threading.Event()
 
     def run() -> None:
         while not over.is_set():
             step()
 
-    thread = threading.Thread(target=run)
+    thread = threading.Thread(target=run, name=name)
     thread.start()
     yield
     over.set()
@@ -44,6 +44,11 @@ def _looks(cpu_s: float) -> float:
 def test_a_thread_that_computes_works() -> None:
     with _in_a_thread(lambda: json.loads(json.dumps(sorted(range(2000), key=lambda each: -each), indent=1))):
         assert _looks(0.3) > 0.05
+
+
+def test_threads_that_look_at_others_do_not_work() -> None:
+    with _in_a_thread(lambda: json.loads(json.dumps(sorted(range(2000), key=lambda each: -each), indent=1)), "akdl-activity"):
+        assert _looks(0.3) < 0.05
 
 
 def test_a_thread_that_stays_in_one_call_does_not_work() -> None:
