@@ -13,9 +13,9 @@ _ALLOWED = {
     "ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "all_proxy", "http_proxy", "https_proxy", "no_proxy",
     "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE",
 }  # fmt: skip
+_ALLOWED_PREFIXES = ("CUDA_", "KMP_", "LC_", "MKL_", "NCCL_", "NVIDIA_", "OMP_", "OPENBLAS_", "TF_", "XLA_")
 # glibc would give memory back and ask for it again, page by page, with each chunk of rows: at most so much is kept.
 MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(128 << 20), "MALLOC_MMAP_THRESHOLD_": str(32 << 20)}
-_ALLOWED_PREFIXES = ("CUDA_", "KMP_", "LC_", "MKL_", "NCCL_", "NVIDIA_", "OMP_", "OPENBLAS_", "TF_", "XLA_")
 
 
 def variables(
