@@ -91,17 +91,18 @@ class Surroundings:
 
 def main() -> int:
     settings = take_settings(os.environ)
-    exit_with_parent(int(settings["AKDL_PARENT_FD"]), _kill_group, ORPHANED)
+    exit_if_closed = exit_with_parent(int(settings["AKDL_PARENT_FD"]), _kill_group, ORPHANED)
     if "AKDL_STOPPED_S" in settings:
         kill_stopped_parent(os.getppid(), float(settings["AKDL_STOPPED_S"]))
-    try:
-        with open(os.path.join(settings["AKDL_WORK_DIR"], PRIVATE_FOLDER, STACKS_FILE), "w", opener=private) as stacks:
-            faulthandler.register(signal.SIGUSR2, stacks)  # works even where a thread never releases the interpreter lock
+    with open(os.path.join(settings["AKDL_WORK_DIR"], PRIVATE_FOLDER, STACKS_FILE), "w", opener=private) as stacks:
+        faulthandler.register(signal.SIGUSR2, stacks)  # works even where a thread never releases the interpreter lock
+        try:
             return _run_task(settings)
-    except ChannelError:
-        with contextlib.suppress(OSError):  # the reader of this output may have ended too
-            traceback.print_exc()
-        return ORPHANED
+        except ChannelError:
+            exit_if_closed()
+            with contextlib.suppress(OSError):  # the reader of this output may have ended too
+                traceback.print_exc()
+            return ORPHANED
 
 
 def _run_task(settings: Mapping[str, str]) -> int:

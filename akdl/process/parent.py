@@ -22,11 +22,12 @@ def take_settings(environment: "os._Environ[str]") -> Mapping[str, str]:
     return {name: environment.pop(name) for name in names}
 
 
-def exit_with_parent(pipe: int, clean_up: Callable[[], None], status: int) -> None:
+def exit_with_parent(pipe: int, clean_up: Callable[[], None], status: int) -> Callable[[], None]:
     """Watch a pipe from a thread, and clean up and exit as soon as the parent has closed its end or died.
 
     A script that closes descriptors which are not its own, as daemons do, closes the pipe and the channel too, whose calls
-    would wait indefinitely. So the process reports this and exits with `CHANNEL_CLOSED`.
+    fail or wait indefinitely. So the process reports this and exits with `CHANNEL_CLOSED`. The function that is returned
+    does so at once, for a call that failed before the thread looked.
     """
     own = os.fstat(pipe)
 
@@ -45,6 +46,11 @@ def exit_with_parent(pipe: int, clean_up: Callable[[], None], status: int) -> No
                     clean_up()
                 finally:
                     os._exit(status)
+        exit_if_closed()
+
+    def exit_if_closed() -> None:
+        if is_open():
+            return
         with contextlib.suppress(OSError, ValueError):
             sys.stderr.write("akdl: the script closed file descriptors that it did not open, among them the channel to Flink\n")
             sys.stderr.flush()
@@ -52,6 +58,7 @@ def exit_with_parent(pipe: int, clean_up: Callable[[], None], status: int) -> No
 
     os.set_inheritable(pipe, False)
     threading.Thread(target=watch, name="akdl-parent", daemon=True).start()
+    return exit_if_closed
 
 
 def kill_stopped_parent(parent: int, after_s: float) -> None:

@@ -72,6 +72,7 @@ def ids(member: Member) -> list[int]:
         ("is_interrupted", "the script failed: KeyboardInterrupt"),
         ("leaves_with_an_object", r"the script called sys.exit\(a Silent\)"),
         ("closes_descriptors", "has closed file descriptors that it did not open"),
+        ("closes_descriptors_and_fails", "has closed file descriptors that it did not open"),
         ("closes_all_descriptors", "has closed file descriptors that it did not open"),
         ("writes_after_main", "the script wrote rows after its main had returned"),
         ("writes_at_exit", "the script wrote rows after its main had returned"),

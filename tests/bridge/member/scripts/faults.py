@@ -112,6 +112,11 @@ def closes_descriptors(config: Any) -> None:
     write_all(config)
 
 
+def closes_descriptors_and_fails(config: Any) -> None:
+    os.closerange(3, 1000)
+    raise ValueError("no longer connected")
+
+
 def closes_all_descriptors(config: Any) -> None:
     os.closerange(0, 1000)
     threading.Event().wait()
