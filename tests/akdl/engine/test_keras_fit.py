@@ -245,14 +245,16 @@ def test_other_numbers_of_workers_make_the_steps_of_one_process(tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_parameter_servers_go_on(tmp_path: Path) -> None:
+def test_parameter_servers_go_on_with_other_numbers_of_processes(tmp_path: Path) -> None:
     checkpoints = tmp_path / "checkpoints"
 
-    def train_group(name: str, epochs: int) -> Any:
-        params, more = {"numEpochs": epochs}, {"num_servers": 1, "chief_coordinates": True}
-        (row,) = run_group(tmp_path / name, "keras_ps.py", tables(75, 45), POINTS, params, checkpoint_dir=checkpoints, **more)
+    def train_group(name: str, epochs: int, shares: Any, num_servers: int) -> Any:
+        params, more = {"numEpochs": epochs}, {"num_servers": num_servers, "chief_coordinates": True}
+        (row,) = run_group(tmp_path / name, "keras_ps.py", shares, POINTS, params, checkpoint_dir=checkpoints, **more)
         return row
 
-    first, second = train_group("first", 1), train_group("second", 5)
+    first = train_group("first", 1, tables(75, 45), 1)
+    second = train_group("second", 3, tables(40, 40, 40), 2)
+    third = train_group("third", 5, tables(120), 1)
     assert saved_steps(checkpoints) == 5 * 6
-    assert second["loss"] < first["loss"]
+    assert third["loss"] < second["loss"] < first["loss"]
