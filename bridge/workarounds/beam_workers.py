@@ -41,6 +41,7 @@ def fix_workers() -> None:
     _bypass_proxies()
     _end_flushers()
     _close_what_workers_leave()
+    _answer_requests_of_state()
     _warn_of_late_starts()
     _keep_copies_of_errors_off_the_console()
 
@@ -190,6 +191,32 @@ def _close_what_workers_leave() -> None:
                     stack.callback(close)
 
     SdkHarness.run = run  # type: ignore[assignment, method-assign]
+
+
+def _answer_requests_of_state() -> None:
+    # `GrpcStateHandler` of apache_beam/runners/worker/sdk_worker.py leaves requests without an answer when it is closed. A
+    # bundle that writes its state then waited indefinitely, and the end of the program waited for the bundle.
+    from apache_beam.runners.worker.sdk_worker import GrpcStateHandler, beam_fn_api_pb2  # type: ignore[attr-defined]
+
+    done, request = GrpcStateHandler.done, GrpcStateHandler._request
+    if done.__name__ == "close":
+        return
+
+    def answer_all(handler: Any) -> None:
+        for future in list(handler._responses_by_id.values()):
+            future.set(beam_fn_api_pb2.StateResponse(error="the worker has ended"))
+
+    def close(handler: Any) -> None:
+        done(handler)
+        answer_all(handler)
+
+    def ask(handler: Any, message: Any) -> Any:
+        future = request(handler, message)
+        if handler._done:
+            answer_all(handler)
+        return future
+
+    GrpcStateHandler.done, GrpcStateHandler._request = close, ask  # type: ignore[assignment, method-assign]
 
 
 def _warn_of_late_starts() -> None:

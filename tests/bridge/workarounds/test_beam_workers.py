@@ -13,7 +13,7 @@ from unittest.mock import Mock
 import grpc
 import pytest
 from apache_beam.portability.api.org.apache.beam.model.fn_execution.v1 import beam_fn_api_pb2_grpc
-from apache_beam.runners.worker.sdk_worker import SdkHarness
+from apache_beam.runners.worker.sdk_worker import GrpcStateHandler, SdkHarness, beam_fn_api_pb2
 from apache_beam.utils.thread_pool_executor import shared_unbounded_instance
 
 from bridge.workarounds.beam_workers import close_with_worker, end_workers, fix_workers, is_worker_process, limit_starts
@@ -53,6 +53,24 @@ def test_a_worker_whose_line_breaks_closes_what_it_has() -> None:
     worker._data_channel_factory.close.assert_called_once()
     worker._state_handler_factory.close.assert_called_once()
     worker._bundle_processor_cache.periodic_shutdown.cancel.assert_called_once()
+
+
+@pytest.mark.fault("jobs")
+def test_a_bundle_that_writes_its_state_ends_with_its_worker() -> None:
+    fix_workers()
+    over = threading.Event()
+
+    def no_responses(requests: Iterator[beam_fn_api_pb2.StateRequest]) -> Iterator[beam_fn_api_pb2.StateResponse]:
+        over.wait()
+        yield from ()
+
+    handler = GrpcStateHandler(Mock(State=no_responses))
+    with handler.process_instruction_id("bundle"):
+        requests = [handler.clear(beam_fn_api_pb2.StateKey())]
+        handler.done()
+        requests.append(handler.clear(beam_fn_api_pb2.StateKey()))
+    over.set()
+    assert [each.get(timeout=0).error for each in requests] == ["the worker has ended"] * 2
 
 
 class Blocked:
