@@ -202,15 +202,15 @@ def _answer_requests_of_state() -> None:
     if done.__name__ == "close":
         return
 
-    def answer_all(handler: Any) -> None:
+    def answer_all(handler: GrpcStateHandler) -> None:
         for future in list(handler._responses_by_id.values()):
             future.set(beam_fn_api_pb2.StateResponse(error="the worker has ended"))
 
-    def close(handler: Any) -> None:
+    def close(handler: GrpcStateHandler) -> None:
         done(handler)
         answer_all(handler)
 
-    def ask(handler: Any, message: Any) -> Any:
+    def ask(handler: GrpcStateHandler, message: beam_fn_api_pb2.StateRequest) -> object:
         future = request(handler, message)
         if handler._done:
             answer_all(handler)

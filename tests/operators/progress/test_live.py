@@ -68,8 +68,7 @@ def test_a_script_of_this_host(hanging: Member, capsys: pytest.CaptureFixture[st
     monkeypatch.setattr(live, "_STILL_S", 1.0)
 
     def shown() -> str:
-        assert top([str(os.getpid())]) == 0
-        return capsys.readouterr().out
+        return capsys.readouterr().out if top([str(os.getpid())]) == 0 else ""
 
     wait_until(lambda: "no progress for" in shown(), "the script stands still")
     text = shown()
