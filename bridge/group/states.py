@@ -110,14 +110,15 @@ class KnownStates:
     def lagging(self, idle_s: float) -> int | None:
         """Return the member that holds up a group without progress for `idle_s` seconds; else None.
 
-        Progress is to read or write rows, to report, to work, or to end. A member that waits for Flink may hold up all others
-        without a fault, unless Flink itself waits for one of them.
+        Progress is to read or write rows, to report, to work, to end, or to fail: the error is on its way then. A member that
+        waits for Flink may hold up all others without a fault, unless Flink itself waits for one of them.
         """
         running = [state for state in self._states.values() if state.phase not in (STARTING, ENDED, FAILED)]
         stuck = [state for state in running if not state.waiting and state.index in self._settings.deciding]
         if not stuck or any(state.idle_s < idle_s for state in running if not state.waiting):
             return None
-        if any(state.idle_s + state.silent_s < idle_s for state in self._states.values() if state.phase == ENDED):
+        over = [state for state in self._states.values() if state.phase in (ENDED, FAILED)]
+        if any(state.idle_s + state.silent_s < idle_s for state in over):
             return None
         if any(state.waiting for state in running) and not any(state.input_full for state in stuck):
             return None
@@ -145,9 +146,9 @@ class KnownStates:
         if state.phase in _PHASES:
             return f"{where}: {_PHASES[state.phase]}{': ' + state.failure if state.failure else ''}"
         rows = f"has read {state.rows_read} of {state.rows} rows" if index in self._settings.fed else "runs"
-        waits = ", waits for Flink" if state.waiting else ""
+        since = "waits for Flink" if state.waiting else f"last progress {state.idle_s:.0f} s ago"
         does = (", in a call of TensorFlow" if state.calling else "") + (", uses the processor" if state.spinning else "")
-        return f"{where}: {rows}{waits}, last progress {state.idle_s:.0f} s ago{does}"
+        return f"{where}: {rows}, {since}{does}"
 
     def _name(self, index: int) -> str:
         name = label(index, self._settings.num_workers)

@@ -270,7 +270,7 @@ class Member:
     def _state(self) -> MemberState:
         """Return this member's state for the other members. With the lock held."""
         session = self._session
-        if session.stage == Stage.ENDED:
+        if session.stage >= Stage.ENDED:
             self._progress.end()
         return MemberState(
             index=self._index,
@@ -284,7 +284,7 @@ class Member:
             idle_s=self._progress.idle_s,
             spinning=self._progress.is_spinning,
             calling=session.is_calling,
-            waiting=session.progress.waiting or not session.has_output_room,
+            waiting=session.awaits_flink,
             input_full=session.is_input_full,
             dataset_file=session.progress.dataset_file,
             dataset_complete=session.progress.dataset_complete,
@@ -383,7 +383,7 @@ class Member:
         with self._changed:
             session, progress = self._session, self._session.progress
             moved = progress.rows_read + session.rows_out + progress.report.number
-            self._progress.look(time.monotonic(), moved, progress.worked_s + children_s, own_s)
+            self._progress.look(time.monotonic(), moved, progress.worked_s + children_s, own_s, session.awaits_flink)
 
     def _members(self) -> str:
         if self._settings.size == 1:

@@ -30,16 +30,16 @@ class ProgressWatch:
     """Progress of a process: it reads or writes rows, reports, or works, which is more than to use the processor."""
 
     def __init__(self, now: float, cpu_s: float = 0.0) -> None:
-        self.idle_s = 0.0  # without progress, up to the last look
+        self.idle_s = 0.0  # without progress and without a wait for Flink, up to the last look
         self.is_spinning = False  # it used the processor in this time
         self._looked, self._cpu_s = now, cpu_s
         self._moved = 0
         self._worked_s = 0.0
         self._has_ended = False
 
-    def look(self, now: float, moved: int, worked_s: float, cpu_s: float = 0.0) -> None:
+    def look(self, now: float, moved: int, worked_s: float, cpu_s: float = 0.0, awaits_flink: bool = False) -> None:
         passed_s = now - self._looked
-        if moved != self._moved or worked_s - self._worked_s > BUSY * passed_s:
+        if awaits_flink or moved != self._moved or worked_s - self._worked_s > BUSY * passed_s:
             self.idle_s, self._cpu_s = 0.0, cpu_s
         else:
             self.idle_s += min(passed_s, MOST_IDLE_S)
@@ -143,7 +143,7 @@ class Observer:
                 lines_before=self._printed - len(self._lines),
                 lines=self._lines,
                 operator=f"{self._settings.operator}, {self._settings.main_script}",
-                waiting=session.progress.waiting,
+                waiting=session.awaits_rows,
                 idle_s=round(self._watch().idle_s, 1),
                 spinning=self._watch().is_spinning,
                 calling=session.is_calling,

@@ -209,6 +209,15 @@ class Session:
         return self.progress.activity in (wire.STILL, wire.CALLING)
 
     @property
+    def awaits_rows(self) -> bool:
+        """The script waits for rows, or has returned before its last one: its member waits for Flink then."""
+        return self.progress.waiting if self.outcome is None else not self.has_all_rows
+
+    @property
+    def awaits_flink(self) -> bool:
+        return self.awaits_rows or not self.has_output_room
+
+    @property
     def failure(self) -> wire.Failure | None:
         if self.outcome is not None and self.outcome.HasField("failure"):
             return self.outcome.failure

@@ -98,6 +98,7 @@ class Attempt:
         mine = [partition for partition in range(plan.partitions) if partition % self.shape.sources == source]
         turn = random.randrange(len(fed))
         world.sleep(random.random() * plan.start_s)
+        quiet_s = plan.quiet_s
         while True:
             self._pass_barrier(source)
             left = [partition for partition in mine if self.positions[partition] < plan.rows]
@@ -117,7 +118,8 @@ class Attempt:
             self.positions[partition] = first + count
             if self.settings.carries_event_time:
                 self._send_time(source, min(self.positions[each] for each in left) - 1, task)
-            world.sleep(random.random() * plan.pace_s)
+            world.sleep(random.random() * plan.pace_s + quiet_s)
+            quiet_s = 0.0
         if self.settings.carries_event_time:
             self._send_time(source, LAST_TIME, task)
         while self._barriers.get(source, 0) < self._triggered:

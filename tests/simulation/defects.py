@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from akdl.rows.stream_rows import StreamRows
-from akdl.wire import ENDED, MemberReport, Rows
+from akdl.wire import ENDED, FAILED, MemberReport, Rows
 from bridge.errors import diagnosis
 from bridge.flink.event_time import Watermarks
 from bridge.flink.exchange import Exchange
@@ -22,6 +22,7 @@ from bridge.group.membership import Membership
 from bridge.group.state_store import LOST_S, StateStore, essence
 from bridge.group.states import KnownStates
 from bridge.member.member import Member
+from bridge.member.observer import ProgressWatch
 from bridge.member.session import Session, Stage
 
 Patch = pytest.MonkeyPatch
@@ -208,6 +209,26 @@ def rows_that_wait_for_commits_do_not_count(patch: Patch) -> None:
     patch.setattr(Session, "refuse", lambda self: None)
 
 
+def a_script_that_has_returned_hangs(patch: Patch) -> None:
+    patch.setattr(Session, "awaits_rows", property(lambda self: self.progress.waiting))
+
+
+def a_wait_for_rows_was_a_standstill_once_they_arrive(patch: Patch) -> None:
+    look = ProgressWatch.look
+    patch.setattr(ProgressWatch, "look", lambda self, *values: look(self, *values[:4]))
+
+
+def a_failure_changes_who_hangs(patch: Patch) -> None:
+    lagging = KnownStates.lagging
+
+    def without_failed(self: KnownStates, idle_s: float) -> int | None:
+        others = KnownStates(self._settings)
+        others.update(state for state in self._states.values() if state.phase != FAILED)
+        return lagging(others, idle_s)
+
+    patch.setattr(KnownStates, "lagging", without_failed)
+
+
 Plant = Callable[[Patch], None]
 # With the kind and the seed of a schedule that meets it, and words of the objection.
 PLANTED: list[tuple[Plant, str, int, str]] = [
@@ -235,6 +256,9 @@ FOUND: list[tuple[Plant, str, int, str]] = [
     (a_lost_sample_silences_a_member, "group", 341, "has not reported for 30 s|has not answered for 30 s"),
     (a_member_that_has_ended_makes_progress_with_each_report, "stream", 743, "waits for ever"),
     (rows_that_wait_for_commits_do_not_count, "stream", 807, "waits for ever"),
+    (a_script_that_has_returned_hangs, "stream", 4000730, "worker 0 .* this script lags behind"),
+    (a_wait_for_rows_was_a_standstill_once_they_arrive, "stream", 83, "this script lags behind"),
+    (a_failure_changes_who_hangs, "group", 3005735, "worker 0 .* this script lags behind"),
 ]
 # Schedules that failed before others were as quick to show it, or of which the simulation expected too much.
 FAIR: list[tuple[str, int]] = [

@@ -86,6 +86,7 @@ class Plan:
     start_s: float = 1.0  # until the last address and the first rows are sent
     boot_s: float = 0.5  # until a process has started
     pace_s: float = 0.2
+    quiet_s: float = 0.0  # in which the source has no rows, after its first ones
     checkpoint_s: float = 0.0
     restarts: int = 0
     accidents: list[tuple[float, str, int]] = field(default_factory=list)
@@ -154,10 +155,13 @@ def stream_plan(seed: int) -> Plan:
     if hang.random() < 0.1:
         accidents, shapes = [], [dataclasses.replace(shapes[0], settings=stalling(shapes[0].settings))]
         fault = Fault(HANGS, hang.randrange(shapes[0].settings.size), hang.randrange(3), hang.choice(["sleeps", "spins"]))
+    is_quiet = hang.random() < 0.04 and fault.kind == NONE
+    if is_quiet:
+        shapes = [dataclasses.replace(each, settings=stalling(each.settings)) for each in shapes]
     return Plan(
         seed, shapes, rows,
         lambda job, index: scripts.Stream(job, index, style, lag, work_s, returns_after),
-        commits=commits, start_s=start_s, pace_s=pace_s, fault=fault,
+        commits=commits, start_s=start_s, pace_s=pace_s, quiet_s=1.3 * STALL_S if is_quiet else 0.0, fault=fault,
         checkpoint_s=draw.choice([0.3, 1.0, 4.0]), restarts=100, accidents=accidents, loss=loss,
         repeats=draw.choice([0.0, 0.2]), slowest_s=draw.choice([0.02, 1.0]),
         boot_s=draw.choice([0.5, 3.0]),

@@ -117,6 +117,8 @@ def test_files_are_made_when_one_member_wants_them() -> None:
         ([state(0, ENDED, idle_s=99), state(1, idle_s=11), state(2, idle_s=99)], 1),
         ([state(0, ENDED, idle_s=9), state(1, idle_s=11), state(2, idle_s=99)], None),  # they may have waited for its end
         ([state(0, ENDED, idle_s=9, silent_s=2), state(1, idle_s=11), state(2, idle_s=99)], 1),  # since then they might go on
+        ([state(0, FAILED), state(1, idle_s=11), state(2, idle_s=99)], None),  # its error is on the way
+        ([state(0, FAILED, silent_s=11), state(1, idle_s=11), state(2, idle_s=99)], 1),  # or has been lost
         ([state(0, idle_s=11), state(1, idle_s=11, waiting=True), state(2, idle_s=99)], None),  # the source may be slow
         ([state(0, idle_s=11, input_full=True), state(1, idle_s=11, waiting=True), state(2, idle_s=99)], 0),  # no: 0 blocks it
         ([state(0, idle_s=11), state(1, idle_s=11), state(2, idle_s=1)], None),  # the server computes
@@ -159,12 +161,12 @@ def test_a_server_that_failed_is_missed_only_when_a_worker_fails_too() -> None:
 
 def test_description() -> None:
     made = group(
-        state(0, rows_read=2, rows=9, idle_s=1.6, waiting=True), state(1, FAILED, failure="it broke"), workers=3,
+        state(0, rows_read=2, rows=9, waiting=True), state(1, FAILED, failure="it broke"), workers=3,
     )  # fmt: skip
     made.update([state(2, rows_read=9, rows=9, idle_s=8, calling=True, spinning=True)])
     made.hosts = ["host0", "host1", "host2", "host3"]
     assert made.describe().splitlines() == [
-        "chief 0 on host0: has read 2 of 9 rows, waits for Flink, last progress 2 s ago",
+        "chief 0 on host0: has read 2 of 9 rows, waits for Flink",
         "worker 0 on host1: failed: it broke",
         "worker 1 on host2: has read 9 of 9 rows, last progress 8 s ago, in a call of TensorFlow, uses the processor",
         "ps 0 on host3: has not reported",

@@ -224,6 +224,16 @@ def test_who_sleeps_does_not_spin_for_a_moment() -> None:
     assert progress.is_spinning and progress.idle_s == 11.0
 
 
+def test_a_wait_for_flink_is_no_standstill_even_once_it_is_over() -> None:
+    progress = ProgressWatch(0.0)
+    progress.look(3.0, moved=0, worked_s=0.0)
+    for second in range(4, 10):
+        progress.look(float(second), moved=0, worked_s=0.0, awaits_flink=True)
+    assert progress.idle_s == 0.0
+    progress.look(10.0, moved=0, worked_s=0.0)
+    assert progress.idle_s == 1.0
+
+
 def test_the_end_is_progress_once() -> None:
     progress = ProgressWatch(0.0)
     progress.look(4.0, moved=0, worked_s=0.0)

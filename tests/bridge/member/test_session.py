@@ -191,6 +191,19 @@ def test_extra_inputs_are_not_counted_among_the_rows_that_were_dropped() -> None
     assert not session.has_chunk and not session.is_input_full, "nothing is kept for a script that has ended"
 
 
+def test_a_member_whose_script_has_returned_waits_for_flink_until_the_last_row() -> None:
+    session = Session(attempt=0, queue_bytes=100)
+    assert not session.awaits_flink
+    session.report(Progress(waiting=True))
+    assert session.awaits_flink
+    session.finish(Outcome(success=Success()))
+    session.report(Progress(waiting=False))
+    assert session.awaits_flink
+    session.has_all_rows = True
+    session.report(Progress(waiting=True))  # as it was before the end
+    assert not session.awaits_flink
+
+
 def test_rows_may_be_taken_beyond_the_bound() -> None:
     session = Session(attempt=0, queue_bytes=2)
     session.offer(1, b"ab")
