@@ -71,6 +71,10 @@ class Attempt:
                 channel.reader = subtask
             if restored is not None:
                 subtask.restore(restored)
+        for index in set(range(size)) - set(self.settings.fed):
+            if unfinished_ids(self.subtasks[index].keyed):
+                self.must_fail = r"rows in flight of the savepoint went to ps \d, which takes no rows"
+                self.culprits.append(self.must_fail)
         self.ended_sources: set[int] = set()
         self.source_tasks = [
             self.world.spawn(lambda source=source: self._source(source), self.jvm, f"source {source}")  # type: ignore[misc]

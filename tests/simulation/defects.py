@@ -5,6 +5,7 @@ The last ones are what the product did before schedules found it.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -99,6 +100,18 @@ def the_end_of_members_is_never_known(patch: Patch) -> None:
 def watermarks_overtake_rows(patch: Patch) -> None:
     add = Watermarks.add
     patch.setattr(Watermarks, "add", lambda self, subtask, of, time, position: add(self, subtask, of, time, 0))
+
+
+def rows_of_a_savepoint_go_to_a_server(patch: Patch) -> None:
+    restore = StreamExchange._restore
+
+    def to_all(self: StreamExchange) -> Any:
+        settings = self._settings
+        self._settings = dataclasses.replace(settings, num_workers=settings.size, num_ps=0)
+        yield from restore(self)
+        self._settings = settings
+
+    patch.setattr(StreamExchange, "_restore", to_all)
 
 
 # Found by schedules.
@@ -242,6 +255,7 @@ PLANTED: list[tuple[Plant, str, int, str]] = [
     (the_wrong_member_is_named, "group", 23, "expected a verdict with one of .* lags behind"),
     (the_end_of_members_is_never_known, "group", 1, "waits for ever"),
     (watermarks_overtake_rows, "stream", 0, "is late"),
+    (rows_of_a_savepoint_go_to_a_server, "stream", 1767, "in spite of rows in flight"),
 ]
 FOUND: list[tuple[Plant, str, int, str]] = [
     (a_script_that_starts_again_does_not_know_who_has_left, "stream", 139, "did not report or connect"),
@@ -255,6 +269,7 @@ FOUND: list[tuple[Plant, str, int, str]] = [
     (all_complain_of_a_late_member_at_once, "group", 82, "was not complete within"),
     (a_lost_sample_silences_a_member, "group", 341, "has not reported for 30 s|has not answered for 30 s"),
     (a_member_that_has_ended_makes_progress_with_each_report, "stream", 743, "waits for ever"),
+    (a_member_that_has_ended_makes_progress_with_each_report, "group", 428, "waits for ever"),
     (rows_that_wait_for_commits_do_not_count, "stream", 807, "waits for ever"),
     (a_script_that_has_returned_hangs, "stream", 4000730, "worker 0 .* this script lags behind"),
     (a_wait_for_rows_was_a_standstill_once_they_arrive, "stream", 83, "this script lags behind"),

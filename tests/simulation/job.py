@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from typing import Any, Optional
 
@@ -90,7 +91,10 @@ class Job:
             self.is_over = True
             return
         self.restarts_left -= 1
-        self.world.after(self.world.random.random() * 3, self._restart)
+        is_refused = "takes no rows" in verdict
+        if is_refused:  # the user does as the error says
+            self._shape = dataclasses.replace(self._shape, settings=dataclasses.replace(self.settings, num_ps=0))
+        self.world.after(self.world.random.random() * 3, lambda: self._restart(new=is_refused))
 
     def stop_and_continue(self) -> None:
         """Stop the job, and start another from its last checkpoint, which may have other numbers of tasks."""
@@ -99,8 +103,6 @@ class Job:
         self.attempt.cancel(self.world.random.random() < 0.5)
         if self._shapes:
             self._shape = self._shapes.pop(0)
-        self._jobs += 1
-        self.is_from_savepoint = True
         self.world.after(self.world.random.random() * 3, lambda: self._restart(new=True))
 
     def _restart(self, new: bool = False) -> None:
@@ -111,6 +113,8 @@ class Job:
             return
         if self.world.random.random() < 0.8:
             self.ports += 100
+        self._jobs += new
+        self.is_from_savepoint = self.is_from_savepoint or new
         number = 0 if new else self.attempt.number + 1
         self.network.cut.clear()  # Flink takes another host
         self.steps = Steps()

@@ -143,6 +143,13 @@ def stream_plan(seed: int) -> Plan:
         settings = settings_of(num_workers=draw.choice([1, 1, 2, 3]), num_ps=0, **common)
         shapes.append(Shape(settings, draw.choice([1, 2, 3]), draw.random() < 0.5))
     work_s = draw.choice([0.02, 0.3, 2.0])
+    servers = random.Random(f"servers {seed}")
+    if servers.random() < 0.15:
+        work_s = servers.choice([work_s, 2.0])  # so that rows are in flight where the numbers change
+        shapes = [
+            dataclasses.replace(each, settings=dataclasses.replace(each.settings, num_ps=servers.choice([0, 1, 1])))
+            for each in shapes
+        ]
     loss = draw.choice([0.0, 0.05, 0.3])
     is_calm = not loss and not any(what == "cut" for _, what, _ in accidents)
     if is_calm and (draw.random() < 0.5 or returns_after):
@@ -154,13 +161,20 @@ def stream_plan(seed: int) -> Plan:
     hang = random.Random(f"hang {seed}")  # apart, so that the other seeds keep their schedules
     if hang.random() < 0.1:
         accidents, shapes = [], [dataclasses.replace(shapes[0], settings=stalling(shapes[0].settings))]
-        fault = Fault(HANGS, hang.randrange(shapes[0].settings.size), hang.randrange(3), hang.choice(["sleeps", "spins"]))
+        fault = Fault(
+            HANGS, hang.randrange(shapes[0].settings.num_workers), hang.randrange(3), hang.choice(["sleeps", "spins"])
+        )
     is_quiet = hang.random() < 0.04 and fault.kind == NONE
     if is_quiet:
         shapes = [dataclasses.replace(each, settings=stalling(each.settings)) for each in shapes]
+
+    def script(job: Any, index: int) -> Any:
+        if index >= job.settings.num_workers:
+            return scripts.Serving(job, index)
+        return scripts.Stream(job, index, style, lag, work_s, returns_after)
+
     return Plan(
-        seed, shapes, rows,
-        lambda job, index: scripts.Stream(job, index, style, lag, work_s, returns_after),
+        seed, shapes, rows, script,
         commits=commits, start_s=start_s, pace_s=pace_s, quiet_s=1.3 * STALL_S if is_quiet else 0.0, fault=fault,
         checkpoint_s=draw.choice([0.3, 1.0, 4.0]), restarts=100, accidents=accidents, loss=loss,
         repeats=draw.choice([0.0, 0.2]), slowest_s=draw.choice([0.02, 1.0]),
@@ -188,6 +202,9 @@ def group_plan(seed: int) -> Plan:
     if in_step:
         kinds += [RETURNS]
     kind = draw.choice(kinds)
+    hang = random.Random(f"hang {seed}")  # apart, so that the other seeds keep their schedules
+    if kind == NONE and not in_step and workers > 1 and hang.random() < 0.3:
+        kind = HANGS
     if kind in (HANGS, RETURNS, KILLED, RAISES, CUT):
         rows = 4  # so each worker has a step in which it strikes
         equal = PAD if in_step else equal
