@@ -23,7 +23,7 @@ from akdl.runner.output_writer import check_example
 from akdl.runner.user_params import with_text
 from akdl.wire import Chunk, EndOfInput, Example, Rows, TableColumn
 from akdl.wire.column_type import ColumnType, Kind, type_of
-from akdl.wire.columns import encode_columns
+from akdl.wire.columns import encode_columns, lists_of_sparse
 
 if TYPE_CHECKING:
     from akdl.runner.output_writer import OutputWriter
@@ -215,8 +215,10 @@ def _sent(cells: Sequence[Any], column_type: ColumnType) -> Sequence[Any]:
     return [int(cell) if isinstance(cell, (bool, np.bool_)) else cell for cell in cells]
 
 
-def _plain(cells: Any) -> List[Any]:
-    if hasattr(cells, "numpy"):  # an eager tensor
+def _plain(cells: Any) -> List[object]:
+    if hasattr(cells, "dense_shape"):
+        cells = lists_of_sparse(cells, "write_batch")
+    elif hasattr(cells, "numpy"):  # an eager tensor
         cells = cells.numpy()
     plain = cells.tolist() if hasattr(cells, "tolist") else list(cells)
     return [cell.tolist() if hasattr(cell, "tolist") else cell for cell in plain]

@@ -152,9 +152,9 @@ class OutputWriter:
         """Send many rows at once, column by column; many times faster than `write`.
 
         Args:
-            values: Column name to an array of shape [rows], for an ARRAY column of shape [rows, n] or a list of lists.
-                numpy arrays, lists and eager tensors are accepted. None and masked cells become null; a missing column is
-                null in every row.
+            values: Column name to an array of shape [rows], for an ARRAY column of shape [rows, n], a list of lists or a
+                `tf.SparseTensor`, whose empty rows are empty arrays. numpy arrays, lists and eager tensors are accepted. None
+                and masked cells become null; a missing column is null in every row.
 
         Raises:
             ValueError: An unknown column, or columns of different length.

@@ -24,8 +24,8 @@ def encode_columns(values: Mapping[str, Any], columns: Sequence[TableColumn]) ->
 
     Args:
         values: Column name to its cells: an array or list of length [rows], for an ARRAY column an array of shape
-            [rows, n] or a list of lists. None, NaT and masked cells are null; NaN is a number. Datetimes for TIMESTAMP_LTZ
-            without a time zone are in UTC.
+            [rows, n], a list of lists or a `tf.SparseTensor`. None, NaT and masked cells are null; NaN is a number.
+            Datetimes for TIMESTAMP_LTZ without a time zone are in UTC.
     """
     message = Rows()
     fill_rows(message, values, columns)
@@ -112,7 +112,9 @@ def _encode(table_column: TableColumn, cells: Any, column: Column) -> int:
 
 def _present(cells: Any, where: str) -> Tuple[Values, Optional[Array]]:
     """Valid cells, rows on the first axis, and the mask of valid rows (None for all)."""
-    if hasattr(cells, "numpy"):  # an eager tensor
+    if hasattr(cells, "dense_shape"):
+        cells = lists_of_sparse(cells, where)
+    elif hasattr(cells, "numpy"):  # an eager tensor
         cells = cells.numpy()
     if isinstance(cells, np.ma.MaskedArray):
         mask = np.ma.getmaskarray(cells)  # type: ignore[no-untyped-call]
@@ -141,6 +143,16 @@ def _present(cells: Any, where: str) -> Tuple[Values, Optional[Array]]:
         return (values, None) if isinstance(values, list) else _present(values, where)
     valid = np.array([cell is not None for cell in cells], bool)
     return _array([cell for cell in cells if cell is not None]), valid
+
+
+def lists_of_sparse(tensor: Any, where: str) -> List[Array]:
+    """Rows of a `tf.SparseTensor`, the form in which scripts read ARRAY columns."""
+    rows, places = tensor.indices.numpy().T
+    counts = np.bincount(rows, minlength=int(tensor.dense_shape[0]))
+    ends = np.cumsum(counts)
+    if (rows[1:] < rows[:-1]).any() or (places != np.arange(len(rows)) - np.repeat(ends - counts, counts)).any():
+        raise ValueError(f"{where}: expected a SparseTensor without gaps in its rows")
+    return np.split(tensor.values.numpy(), ends)[:-1]
 
 
 def _array(cells: List[Any]) -> Values:

@@ -146,6 +146,18 @@ def test_task_configs_batch(tmp_path: Path) -> None:
 
 
 @pytest.mark.tf
+def test_a_script_passes_its_arrays_on(tmp_path: Path) -> None:
+    types = {"words": "ARRAY<STRING>", "ns": "ARRAY<BIGINT>"}
+    cells: dict[str, list[Any]] = {"words": [["a", "ä"], [], ["b"]], "ns": [[1], [2, 3], []]}
+    task_config = testing.batch_task_config(cells, types, str(tmp_path), output_types=types)
+    for rows in task_config.tf_context.batches(2):
+        task_config.output_writer.write_batch(rows)
+    assert [row["ns"] for row in task_config.output_writer.rows] == cells["ns"]  # type: ignore[attr-defined]
+    words = [[word.decode() for word in row["words"]] for row in task_config.output_writer.rows]  # type: ignore[attr-defined]
+    assert words == cells["words"]
+
+
+@pytest.mark.tf
 def test_task_configs_serialized_rows(tmp_path: Path) -> None:
     records = testing.encode_rows(CELLS, TYPES)
     assert testing.batch_task_config(records, TYPES, str(tmp_path)).dataset_length == 2

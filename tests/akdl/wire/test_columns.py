@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -145,6 +146,20 @@ def test_ragged_arrays_of_strings(second: list[Any] | None) -> None:
 def test_a_string_tensor_of_two_dimensions() -> None:
     _, column = encode("ARRAY<STRING>", np.array([[b"a", b"b"], [b"c", b"d"]], object))
     assert (column.values, column.cell_offsets) == (b"abcd", np.array([0, 2, 4], "<i4").tobytes())
+
+
+def sparse(indices: list[list[int]], values: list[Any]) -> Any:
+    """The attributes of a `tf.SparseTensor` of three rows."""
+    return SimpleNamespace(indices=Tensor(indices), values=Tensor(values), dense_shape=np.array([3, 2]))
+
+
+def test_a_sparse_tensor() -> None:
+    rows, column = encode("ARRAY<BIGINT>", sparse([[0, 0], [0, 1], [2, 0]], [1, 2, 3]))
+    assert (rows, column.valid, column.values) == (3, b"", np.array([1, 2, 3], "<i8").tobytes())
+    assert column.cell_offsets == np.array([0, 2, 2, 3], "<i4").tobytes()
+    for indices in ([[0, 1]], [[2, 0], [0, 0]]):
+        with pytest.raises(ValueError, match="column 'x'.*without gaps"):
+            encode("ARRAY<BIGINT>", sparse(indices, [1, 2][: len(indices)]))
 
 
 def test_no_rows() -> None:
