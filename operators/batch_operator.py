@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-import pandas as pd
 import pyarrow as pa
 
 from bridge.exceptions import ConfigurationError
@@ -24,6 +23,7 @@ from operators.flink.joint_job import Receiver, run_jointly
 from operators.tables.table_statistics import aggregates, statistics_of
 
 if TYPE_CHECKING:
+    import pandas as pd
     from pyflink.table import StreamTableEnvironment, Table
 
 _SHOWN_ROWS = 21  # Alink prints up to 21 rows in full

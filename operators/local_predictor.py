@@ -7,10 +7,9 @@ import os
 import shutil
 import zipfile
 from collections.abc import Mapping, Sequence
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
-import pandas as pd
 
 from akdl.folders import owned_folder
 from akdl.near_names import listed
@@ -31,6 +30,9 @@ from operators.alink.saved_pipeline import SAVED_MODEL, AlinkStage, read_alink_p
 from operators.params.accessors import PredictStreamParams
 from operators.params.saved import KNOWN, saved_params
 from operators.prepare.model_file import packed_model, packed_rows
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DESCRIPTION = "pipeline.json"  # entry of a saved pipeline that lists its stages
 
@@ -101,6 +103,8 @@ class LocalPredictor(WithHints, Predictor):
         Raises:
             RowsError: Some rows cannot be predicted.
         """
+        import pandas as pd
+
         names, is_frame, is_dict = self._inputs.names, isinstance(rows, pd.DataFrame), isinstance(rows, Mapping)
         if (is_frame or is_dict) and (missing := [name for name in names if name not in rows]):
             raise ServingError(f"expected the columns {listed(names)}; the data lacks {listed(missing)}")

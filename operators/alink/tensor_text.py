@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from akdl.near_names import short
 from bridge.exceptions import ConfigurationError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _TENSOR = re.compile(r"\w+#[\d,]*#")  # type and shape before the elements of a tensor
 _SIZE = re.compile(r"\$(\d*)\$")  # before a sparse vector
@@ -55,6 +57,7 @@ def read_numbers(text: str, size: int | None = None, dtype: str = "float64") -> 
 
 def numbers_of_text(element: str, size: int | None) -> Any:
     """Flink function from a text column to an ARRAY column."""
+    import pandas as pd
     from pyflink.table import DataTypes
     from pyflink.table.udf import udf
 

@@ -6,7 +6,6 @@ from collections.abc import Sized
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import pyarrow as pa
 
 from bridge.errors.flink_errors import readable
@@ -71,6 +70,8 @@ class MemorySource(SourceOperator):
     """
 
     def __init__(self, data: object, schemaStr: str | None = None) -> None:
+        import pandas as pd
+
         super().__init__()
         name = type(self).__name__
         self._rows = len(data) if isinstance(data, Sized) else None

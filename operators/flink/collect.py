@@ -5,13 +5,15 @@ from __future__ import annotations
 import datetime
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from bridge.workarounds.pyflink_defects import columns_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _TAKES_BACK = (1, 3)  # kinds of rows
 _SHOWN_IN_ZONES = datetime.datetime(1678, 1, 1, tzinfo=datetime.timezone.utc)  # pandas crashes at earlier ones, but for UTC
@@ -49,6 +51,8 @@ def arrow_of(table: Any, batches: Sequence[pa.RecordBatch]) -> pa.Table:
 
 def frame_of(arrow: pa.Table) -> pd.DataFrame:
     """DataFrame of an Arrow table; unlike PyFlink's `Table.to_pandas`, it keeps integers exact next to nulls."""
+    import pandas as pd
+
     return pd.DataFrame({name: _series(cells) for name, cells in zip(arrow.column_names, arrow.columns)})
 
 
@@ -87,6 +91,8 @@ def type_in_zone(arrow: pa.DataType, type_: Any, zone: str) -> pa.DataType:
 
 def _series(column: pa.ChunkedArray) -> Any:
     """Cells of a column, in numpy where numpy holds them exactly."""
+    import pandas as pd
+
     if pa.types.is_nested(column.type):
         inexact = any(map(_is_inexact_in_numpy, column.chunks))
     else:

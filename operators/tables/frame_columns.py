@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import pyarrow as pa
 
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema
 from operators.tables.arrow_columns import check_repeated, schema_of_types
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +40,8 @@ def columns_of_frame(where: str, schema: Schema, frame: pd.DataFrame) -> list[An
 
 
 def warn_of_losses(where: str, frame: pd.DataFrame) -> None:
+    import pandas as pd
+
     if isinstance(frame.columns, pd.MultiIndex):
         raise ConfigurationError(
             f"{where}: column names of the DataFrame have {frame.columns.nlevels} levels: join them with "

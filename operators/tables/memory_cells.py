@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
@@ -142,6 +141,8 @@ def _parts_of_objects(cells: Sequence[object]) -> _Parts:
 
 def _joined(parts: list[Any]) -> Cells:
     """Elements of all arrays, in which NaN is a number."""
+    import pandas as pd
+
     dtypes = {part.dtype if isinstance(part, np.ndarray) else None for part in parts}
     if len(dtypes) == 1 and next(iter(dtypes)) not in (None, np.dtype(object)):
         return np.concatenate(parts)
@@ -272,6 +273,8 @@ def _points_of_objects(kind: Kind, cells: list[Any]) -> pa.Array:
 
 def _point(kind: Kind, cell: Any) -> Any:
     if isinstance(cell, np.datetime64):
+        import pandas as pd
+
         cell = pd.Timestamp(cell)
     if not isinstance(cell, _CLASSES[kind]) or getattr(cell, "nanosecond", False):
         raise TypeError(type(cell))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Union
 
-import pandas as pd
 import pyarrow as pa
 
 from bridge.codec.ipc import write_batch
@@ -16,9 +15,10 @@ from operators.tables.frame_columns import check_names, columns_of_frame
 from operators.tables.memory_cells import ROWS_AT_ONCE, record_batches
 
 if TYPE_CHECKING:
+    import pandas as pd
     from pyflink.table import StreamTableEnvironment, Table
 
-_Data = Union[Sequence[Sequence[object]], pd.DataFrame, pa.RecordBatchReader]
+_Data = Union[Sequence[Sequence[object]], "pd.DataFrame", pa.RecordBatchReader]
 
 
 def memory_table(table_env: StreamTableEnvironment, schema: Schema, data: _Data, where: str) -> Table:
@@ -30,6 +30,8 @@ def memory_table(table_env: StreamTableEnvironment, schema: Schema, data: _Data,
 
 
 def _batches(where: str, schema: Schema, data: _Data, size: int) -> Iterator[pa.RecordBatch]:
+    import pandas as pd
+
     if isinstance(data, pa.RecordBatchReader):
         check_names(where, schema.names, data.schema.names)
         rows = 0

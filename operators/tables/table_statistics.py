@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from bridge.schema import quoted
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _NUMBER = re.compile("TINYINT|SMALLINT|INT(?!ERVAL)|BIGINT|FLOAT|DOUBLE|DECIMAL")
 # SQL of each statistic, over doubles: in Flink, the sum of a TINYINT column is a TINYINT.
@@ -34,6 +35,8 @@ def aggregates(names: Sequence[str], types: Sequence[str], view: str) -> str:
 
 
 def statistics_of(names: Sequence[str], types: Sequence[str], aggregated: pd.DataFrame) -> pd.DataFrame:
+    import pandas as pd
+
     (row,) = aggregated.to_dict("records")
     keys = [*_OF_ALL, *_OF_NUMBERS]
     cells: list[list[Any]] = [[name, *(row.get(f"{key}_{place}") for key in keys)] for place, name in enumerate(names)]
