@@ -6,7 +6,7 @@ import re
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -49,3 +49,14 @@ def uids(table_env: object, *identity: str) -> Callable[[str], str]:
     count[words] += 1
     base = f"akdl-{words}-{count[words]}"
     return lambda part: f"{base}-{part}"
+
+
+def described(name: str, group: str) -> str:
+    """Description of an operator in the plan of its job, where `groups_in` finds the group of its processes."""
+    return f"{name}, group {group}"
+
+
+def groups_in(plan: Mapping[str, Sequence[Mapping[str, str]]]) -> set[str]:
+    """Groups of processes that belong to a job; `plan` is that in the answer of Flink's REST to /jobs/ID."""
+    nodes = plan.get("nodes", ())  # missing while the job is initialized
+    return {group for node in nodes for group in re.findall(r", group (\w+)", node["description"])}

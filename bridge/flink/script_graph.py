@@ -42,7 +42,7 @@ from bridge.flink.stream_exchange import StreamExchange
 from bridge.flink.time_attributes import ROWTIME, event_time, time_attributes, with_plain_times
 from bridge.folders.shipped import ship, ship_own_packages
 from bridge.settings import RESTART, UNCOMMITTED, GroupSettings
-from bridge.table_env import has_checkpoints, is_streaming, planning, starts_from_savepoint, uids
+from bridge.table_env import described, has_checkpoints, is_streaming, planning, starts_from_savepoint, uids
 from bridge.workarounds.pyflink_defects import column_names
 
 MOST_MEMBERS = 4096  # of one group
@@ -171,7 +171,7 @@ def starts_of(table_env: StreamTableEnvironment, chunks: DataStream, group: str)
 def placed(stream: DataStream, name: str, group: str, parallelism: int, uid: str) -> None:
     """One subtask per member, each on the same TaskManager as that of the other operator; the job's plan names the group."""
     stream.set_parallelism(parallelism).set_max_parallelism(max(parallelism, MAX_PARALLELISM)).name(name).uid(uid)
-    stream.set_description(f"{name}, group {group}")._j_data_stream.getTransformation().setCoLocationGroupKey(group)
+    stream.set_description(described(name, group))._j_data_stream.getTransformation().setCoLocationGroupKey(group)
 
 
 def _take_chunks_unsorted(written: DataStream) -> None:

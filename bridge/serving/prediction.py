@@ -40,7 +40,7 @@ from bridge.serving.model_process import ModelProcess, Request, StalledModel
 from bridge.serving.outputs import PredictionSettings, model_process, with_outputs
 from bridge.serving.resumption import PredictionParts
 from bridge.settings import PythonArchive
-from bridge.table_env import planning, uids
+from bridge.table_env import described, planning, uids
 from bridge.workarounds.beam_workers import close_with_worker
 
 # Requests of a task that are under way, so that the model process computes while chunks travel.
@@ -88,7 +88,7 @@ def predict_table(
     key = next((each for each in upsert_keys(table_env, kept) if plain >= set(each)), []) if updates else []
     predicted = chunks.process(_Predict(settings, [name for name, _ in columns], key, read), output_type=ELEMENT)
     predicted.name(settings.process.operator).uid(uid("prediction")).set_parallelism(chunks._j_data_stream.getParallelism())
-    predicted.set_description(f"{settings.process.operator}, group {group}")  # for `operators.flink.rest.groups_in`
+    predicted.set_description(described(settings.process.operator, group))
     if read is not None:
         in_small_bundles(predicted.start_new_chain())
     schema = event_time(None if rowtime is None else (rowtime, "SOURCE_WATERMARK()"), key)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import socket
 import time
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
@@ -102,12 +100,6 @@ class Rest:
             if time.monotonic() - began > _WHOLE_S:
                 raise RestError(f"{self.address}: the answer did not end within {_WHOLE_S:g} s")
         return b"".join(parts)
-
-
-def groups_in(plan: Mapping[str, Sequence[Mapping[str, str]]]) -> set[str]:
-    """Groups of processes that belong to a job, by the descriptions of its operators; `plan` is that in /jobs/ID."""
-    nodes = plan.get("nodes", ())  # missing while the job is initialized
-    return {group for node in nodes for group in re.findall(r"\bgroup (\w+)", node["description"])}
 
 
 def headers_of(text: str) -> dict[str, str]:

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from bridge.host.console import warn
-from operators.flink.rest import Rest, groups_in
+from bridge.table_env import groups_in
+from operators.flink.rest import Rest
 from operators.progress.state import Shown
 
 logger = logging.getLogger(__name__)

@@ -22,7 +22,8 @@ from bridge.folders.work_folder import PRIVATE_FOLDER, STACKS_FILE
 from bridge.group.states import awaited
 from bridge.host.process import stacks_of
 from bridge.member.status import ENDED, STARTING, SUFFIX
-from operators.flink.rest import Rest, groups_in
+from bridge.table_env import groups_in
+from operators.flink.rest import Rest
 from operators.progress.status_sources import RestSource
 
 _BETWEEN_S = 1.2  # two readings, whose difference is a rate; members write their status each second

@@ -8,7 +8,7 @@ import pytest
 from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.table import EnvironmentSettings, StreamTableEnvironment
 
-from bridge.table_env import has_checkpoints, is_streaming, uids
+from bridge.table_env import described, groups_in, has_checkpoints, is_streaming, uids
 from operators.flink.java import start_java
 
 pytestmark = pytest.mark.flink
@@ -58,3 +58,14 @@ def test_a_name_depends_on_operators_of_equal_class_and_script_alone() -> None:
     again = uids(changed, "StreamOp", "a b.py")
     assert first("exchange") == again("exchange") == "akdl-StreamOp-a_b.py-1-exchange"
     assert len({first("exchange"), first("rows"), second("exchange"), second("rows")}) == 4
+
+
+def test_groups_of_a_job() -> None:
+    names = [
+        described("Op, main.py, addresses", "Op_1a"),
+        described("Op, main.py", "Op_1a"),
+        described("Predict", "Predict_2b"),
+    ]
+    descriptions = ["Source of a group of rows<br/>", f"{names[0]}<br/>+- {names[1]}<br/>", names[2]]
+    assert groups_in({"nodes": [{"description": each} for each in descriptions]}) == {"Op_1a", "Predict_2b"}
+    assert groups_in({}) == set()

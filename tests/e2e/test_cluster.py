@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 from bridge.exceptions import TaskError
+from bridge.table_env import groups_in
 from operators import (
     BatchOperator,
     CsvSourceBatchOp,
@@ -29,7 +30,6 @@ from operators import (
     resetEnv,
     useRemoteEnv,
 )
-from operators.flink.rest import groups_in
 from operators.progress.live import stacks, top
 from operators.progress.record import read_record
 from tests.e2e.jobs import points, script_op, sequence, shares

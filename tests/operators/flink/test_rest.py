@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import pytest
 
 from bridge.exceptions import ConfigurationError
-from operators.flink.rest import Rest, RestError, groups_in, headers_of
+from operators.flink.rest import Rest, RestError, headers_of
 from tests.operators.flink.test_slots import serving
 
 SECRET = "s3cr3t-t0ken"
@@ -205,13 +205,3 @@ def test_a_job_is_cancelled() -> None:
     with secured("", status=202) as (port, asked):
         Rest(f"127.0.0.1:{port}").cancel("a1b2")
     assert asked == ["PATCH /jobs/a1b2"]
-
-
-def test_groups_of_a_job() -> None:
-    descriptions = [
-        "Source<br/>",
-        "Op, main.py, addresses, group Op_1a<br/>+- Op, group Op_1a<br/>",
-        "Predict, group Predict_2b",
-    ]
-    assert groups_in({"nodes": [{"description": each} for each in descriptions]}) == {"Op_1a", "Predict_2b"}
-    assert groups_in({}) == set()
