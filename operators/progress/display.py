@@ -43,7 +43,7 @@ def _shown(operators: Mapping[str, Shown], rest: Rest | None, says: bool, told: 
         yield set()
         return
     groups = {group: each.size for group, each in operators.items()}
-    read = (lambda is_last: statuses(groups)) if rest is None else RestSource(rest, groups).read
+    read = (lambda is_last: statuses(groups)) if rest is None else RestSource(rest, groups, sum(groups.values())).read
     watch = StatusPoller(operators, read, renders, says=says and rest is not None, elsewhere=rest is not None, told=told)
     thread = threading.Thread(target=watch.run, name="akdl-shown", daemon=True)
     thread.start()

@@ -61,7 +61,7 @@ class Cluster:
     """Jobs of a cluster with this id or name, or all; a member's status holds its stacks."""
 
     def __init__(self, rest: Rest, job: str | None) -> None:
-        self._source = RestSource(rest, None if job is None else dict.fromkeys(_groups(rest, job), 1))
+        self._source = RestSource(rest, None if job is None else _groups(rest, job))
 
     def read(self) -> list[MemberStatus]:
         return [status for status in self._source.read() if status.phase != ENDED]

@@ -6,6 +6,7 @@ import logging
 import os
 import time
 import urllib.parse
+from collections.abc import Collection
 
 from google.protobuf.message import DecodeError
 
@@ -20,11 +21,15 @@ _SEARCH_LATER_S = 15.0  # and when all are there: a restart makes other ones
 
 
 class RestSource:
-    """Members of `groups`, with the number of members of each, or all; no call of `read` follows one with `is_last`."""
+    """Members of `groups`, or all. Files are searched less often once all of `members`, a number, are there.
 
-    def __init__(self, rest: Rest, groups: dict[str, int] | None = None) -> None:
+    No call of `read` follows one with `is_last`.
+    """
+
+    def __init__(self, rest: Rest, groups: Collection[str] | None = None, members: int | None = None) -> None:
         self._rest = rest
-        self._groups = groups
+        self._prefixes = ("akdl-",) if groups is None else tuple(f"akdl-{group}-" for group in groups)
+        self._members = members
         self._files: dict[str, str] = {}  # name of each file, without its suffix, and its path of REST
         self._read: dict[str, MemberStatus] = {}
         self._search_due = 0.0
@@ -33,7 +38,7 @@ class RestSource:
         now = time.monotonic()
         if is_last or now >= self._search_due:
             self._search()
-            is_complete = self._groups is not None and len(self._files) >= sum(self._groups.values())
+            is_complete = self._members is not None and len(self._files) >= self._members
             self._search_due = now + (_SEARCH_LATER_S if is_complete else _SEARCH_S)
         for name, path in self._files.items():
             known = self._read.get(name)
@@ -50,8 +55,7 @@ class RestSource:
             folder = f"/taskmanagers/{manager['id']}/logs"
             for file in self._rest.get(folder)["logs"]:
                 name, suffix = os.path.splitext(file["name"])
-                groups = [""] if self._groups is None else [f"{group}-" for group in self._groups]
-                if suffix not in (SUFFIX, LAST_SUFFIX) or not any(name.startswith(f"akdl-{group}") for group in groups):
+                if suffix not in (SUFFIX, LAST_SUFFIX) or not name.startswith(self._prefixes):
                     continue
                 if suffix == LAST_SUFFIX or not self._files.get(name, "").endswith(LAST_SUFFIX):
                     self._files[name] = f"{folder}/{urllib.parse.quote(file['name'])}"

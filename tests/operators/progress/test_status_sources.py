@@ -36,7 +36,7 @@ def test_files_of_the_groups_are_read() -> None:
         {"akdl-a_1-chief-0-0.status": here.SerializeToString(), "akdl-a_1-worker-1-0.status": ended.SerializeToString(),
          "akdl-a_2-chief-0-0.status": b"x", "akdl-a_1-chief-0-0.log": b"x", "akdl-a_1-worker-2-0.status": b""}
     )  # fmt: skip
-    source = RestSource(cluster, {"a_1": 3})
+    source = RestSource(cluster, {"a_1"}, 3)
     assert source.read() == [here, ended]
     cluster.asked.clear()
     assert source.read() == [here, ended]
@@ -53,7 +53,7 @@ def test_files_of_the_groups_are_read() -> None:
 def test_the_file_of_the_end_takes_the_place_of_the_other() -> None:
     here, ended = status_of("a", 0, "chief 0", rows_in=1), status_of("a", 0, "chief 0", phase=ENDED, rows_in=2)
     cluster = _Cluster({"akdl-a-chief-0-0.status": here.SerializeToString()})
-    source = RestSource(cluster, {"a": 1})
+    source = RestSource(cluster, {"a"}, 1)
     assert source.read() == [here]
     del cluster.files["akdl-a-chief-0-0.status"]
     cluster.files["akdl-a-chief-0-0.ended"] = ended.SerializeToString()
