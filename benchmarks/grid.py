@@ -25,7 +25,7 @@ from jobs import FLOOR_S, RandomRows, Taken, timed
 from processes import all_processes
 from report import Figure, parser, report
 
-CHUNKS = "CHUNK_BYTES of bridge.flink.arrow_operators"
+CHUNKS = "CHUNK_BYTES of bridge.settings"
 # Settings of Flink by command-line option.
 SETTINGS = {
     "bundles": "python.fn-execution.bundle.size",  # elements; an element is a chunk
@@ -61,12 +61,12 @@ def predict_of(config: Config, model: str) -> Run:
 
 def in_chunks(run: Run, config: Config) -> Run:
     """Return a job with the chunk size of a cell."""
-    from bridge.flink import arrow_operators
+    from bridge import settings
 
-    size = int(config.get(CHUNKS, arrow_operators.CHUNK_BYTES))
+    size = int(config.get(CHUNKS, settings.CHUNK_BYTES))
 
     def sized(rows: int) -> float:
-        arrow_operators.CHUNK_BYTES = size
+        settings.CHUNK_BYTES = size
         return run(rows)
 
     return sized

@@ -15,6 +15,16 @@ REPLAYS = (UNTAKEN, UNCOMMITTED)
 MAX_UNCOMMITTED = 256 << 20  # Flink writes them with each checkpoint, and keeps them in memory or in RocksDB
 DRAIN, FAIL, RESTART = "drain", "fail", "restart"
 ON_RETURNS = (DRAIN, FAIL, RESTART)
+CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Gathering:
+    """Limits of a chunk; a single row may have more bytes than `bytes`."""
+
+    rows: int = 1 << 16
+    bytes: int = field(default_factory=lambda: CHUNK_BYTES)
+    wait_s: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from bridge.folders.shipped import runs_elsewhere
 from bridge.interrupts import elsewhere
 from bridge.schema import Column, Schema, quoted, table_columns
 from bridge.serving.model_process import ModelSettings
-from bridge.settings import UserFile
+from bridge.settings import Gathering, UserFile
 from bridge.table_env import is_streaming, planning
 from operators.alink.ak_file import is_ak_file, read_rows, read_schema
 from operators.base.job import environment_of, parallelism_of, schema_of
@@ -99,7 +99,6 @@ class PredictOp(WithParams, Operator[Any]):
         self._fix()
 
     def _settings(self, data: Operator[Any], model: str, has_models: bool) -> PredictionSettings:
-        from bridge.flink.arrow_operators import Gathering
         from bridge.serving.outputs import PredictionSettings
 
         name, values, columns = type(self).__name__, self._values_of_all(), data.getColNames()

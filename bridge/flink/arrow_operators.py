@@ -15,7 +15,6 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -33,12 +32,11 @@ from bridge.flink.elements import ELEMENT, KEY_AND_ELEMENT
 from bridge.folders.program_folder import program_folder
 from bridge.folders.shipped import runs_elsewhere
 from bridge.schema import Schema
+from bridge.settings import Gathering
 from bridge.table_env import is_streaming
 from bridge.workarounds.pyflink_defects import column_names
 
-CHUNK_BYTES = 1 << 20
 _ALL_WRITERS_BYTES = 32 << 20  # of one subtask that deals single rows, and so fills a chunk for each worker
-_MOST_ROWS = 1 << 16
 MAX_PARALLELISM = 128  # set on both keyed operators, as keys are chosen for it; larger groups have a larger one
 
 _UPDATES = "doesn't support consuming"  # in Flink's error for a table with updates
@@ -50,15 +48,6 @@ class Dealing(enum.Enum):
 
     BY_ROW = 0
     BY_CHUNK = 1
-
-
-@dataclass(frozen=True)
-class Gathering:
-    """Limits of a chunk; a single row may have more bytes than `bytes`."""
-
-    rows: int = _MOST_ROWS
-    bytes: int = field(default_factory=lambda: CHUNK_BYTES)
-    wait_s: float = 1.0
 
 
 def rows_for_members(

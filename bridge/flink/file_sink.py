@@ -26,11 +26,12 @@ from bridge.codec.ipc import read_batch, selected
 from bridge.exceptions import ConfigurationError
 from bridge.files.publishing import FileSink, publish
 from bridge.files.writing import PartFiles
-from bridge.flink.arrow_operators import Gathering, chunks_of, column_types, keyed, logical_type, table_of, whole_chunks
+from bridge.flink.arrow_operators import chunks_of, column_types, keyed, logical_type, table_of, whole_chunks
 from bridge.flink.elements import ELEMENT, KEY_AND_ELEMENT, KEYED_ELEMENT, Element, origin_of, pieces
 from bridge.flink.event_time import time_of
 from bridge.flink.time_attributes import PROCTIME, time_attributes, with_plain_times
 from bridge.host.allocator import give_large_blocks_back
+from bridge.settings import Gathering
 from bridge.table_env import has_checkpoints, uids
 from bridge.workarounds.beam_workers import close_with_worker
 

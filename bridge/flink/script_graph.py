@@ -24,7 +24,6 @@ from bridge.flink.announce import Announce
 from bridge.flink.arrow_operators import (
     MAX_PARALLELISM,
     Dealing,
-    Gathering,
     deal_to,
     keyed,
     logical_types,
@@ -41,7 +40,7 @@ from bridge.flink.keys import keys_of_subtasks
 from bridge.flink.stream_exchange import StreamExchange
 from bridge.flink.time_attributes import ROWTIME, event_time, time_attributes, with_plain_times
 from bridge.folders.shipped import ship, ship_own_packages
-from bridge.settings import RESTART, UNCOMMITTED, GroupSettings
+from bridge.settings import RESTART, UNCOMMITTED, Gathering, GroupSettings
 from bridge.table_env import described, has_checkpoints, is_streaming, planning, starts_from_savepoint, uids
 from bridge.workarounds.pyflink_defects import column_names
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,9 +15,9 @@ from bridge.exceptions import BridgeError, RowError
 from bridge.folders.shipped import path_on_host
 from bridge.schema import Schema
 from bridge.serving.model_process import ModelProcess, ModelSettings
+from bridge.settings import Gathering
 
 if TYPE_CHECKING:
-    from bridge.flink.arrow_operators import Gathering
     from bridge.serving.resumption import Resumption
 
 
@@ -35,7 +35,7 @@ class PredictionSettings:
     output_schema: Schema
     result: tuple[tuple[str, bool], ...]
     error_column: str | None = None
-    gathering: Gathering | None = None  # else the default
+    gathering: Gathering = field(default_factory=Gathering)
     placed: PlacedModel | None = None
     resumption: Resumption | None = None
 

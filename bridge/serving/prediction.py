@@ -27,7 +27,7 @@ from bridge.codec.to_arrow import ColumnDecoder
 from bridge.codec.to_columns import to_columns
 from bridge.files.parts import parts_from
 from bridge.files.reading import FileParts, FileTable, SourceFiles
-from bridge.flink.arrow_operators import Gathering, chunks_of, column_types, logical_type, table_of, upsert_keys
+from bridge.flink.arrow_operators import chunks_of, column_types, logical_type, table_of, upsert_keys
 from bridge.flink.elements import ELEMENT, Element, Origin, pieces, with_origin
 from bridge.flink.file_rows import in_small_bundles, parts_of_files
 from bridge.flink.metrics import PredictionMetrics
@@ -76,7 +76,7 @@ def predict_table(
     uid = uids(table_env, settings.process.operator)
     read = None
     if files is None:
-        chunks, updates = chunks_of(table_env, kept, settings.gathering or Gathering(), uid("rows"), sends_all_out=True)
+        chunks, updates = chunks_of(table_env, kept, settings.gathering, uid("rows"), sends_all_out=True)
     else:
         read = files.table.selected([column.name for column in files.table.columns if column.name in needed])
         chunks, updates = parts_of_files(table_env, read, files.addresses, uid), False

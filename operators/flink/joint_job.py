@@ -13,6 +13,7 @@ from bridge.codec.ipc import read_batch
 from bridge.folders.program_folder import scratch_folder
 from bridge.folders.shipped import runs_elsewhere
 from bridge.interrupts import elsewhere, interrupts_later
+from bridge.settings import Gathering
 from bridge.table_env import planning
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def run_jointly(
 
 def collect(table: Table, name: str | None = None) -> tuple[list[pa.RecordBatch], list[bytes | None]]:
     """Run the job of one table; return batches and their row kinds in Flink's numbers, None for a batch of new rows."""
-    from bridge.flink.arrow_operators import Gathering, chunks_of
+    from bridge.flink.arrow_operators import chunks_of
 
     table_env = table._t_env
     batches: list[pa.RecordBatch] = []
@@ -177,7 +178,7 @@ def _numbered_chunks(table_env: StreamTableEnvironment, tables: Sequence[Table],
     from pyflink.java_gateway import get_gateway
     from pyflink.util.java_utils import to_jarray
 
-    from bridge.flink.arrow_operators import Dealing, Gathering, rows_for_members
+    from bridge.flink.arrow_operators import Dealing, rows_for_members
 
     streams = [
         rows_for_members(table_env, table, [0], Dealing.BY_CHUNK, Gathering(), number, members=[], folder=folder)._j_data_stream

@@ -10,6 +10,7 @@ import pyarrow as pa
 from bridge.codec.ipc import write_batch
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema
+from bridge.settings import CHUNK_BYTES
 from operators.tables.arrow_columns import tables_of
 from operators.tables.frame_columns import check_names, columns_of_frame
 from operators.tables.memory_cells import ROWS_AT_ONCE, record_batches
@@ -23,7 +24,7 @@ _Data = Union[Sequence[Sequence[object]], "pd.DataFrame", pa.RecordBatchReader]
 
 def memory_table(table_env: StreamTableEnvironment, schema: Schema, data: _Data, where: str) -> Table:
     """Send rows, a DataFrame or a stream to the JVM as Arrow; PyFlink's own conversions lose digits and shift instants."""
-    from bridge.flink.arrow_operators import CHUNK_BYTES, logical_types, table_of_own
+    from bridge.flink.arrow_operators import logical_types, table_of_own
 
     batches = _batches(where, schema, data, CHUNK_BYTES)
     return table_of_own(table_env, map(write_batch, batches), logical_types(schema))

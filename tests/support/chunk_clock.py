@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from pyflink.java_gateway import get_gateway
 
 from bridge.flink import arrow_operators
-from bridge.flink.arrow_operators import Gathering, logical_type
+from bridge.flink.arrow_operators import logical_type
+from bridge.settings import Gathering
 
 _TEXT = pathlib.Path(__file__).with_name("ChunkClock.java")
 

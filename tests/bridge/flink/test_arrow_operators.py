@@ -23,7 +23,6 @@ from bridge.codec.ipc import write_batch
 from bridge.exceptions import ConfigurationError, SchemaError
 from bridge.flink.arrow_operators import (
     Dealing,
-    Gathering,
     chunks_of,
     column_types,
     logical_type,
@@ -35,6 +34,7 @@ from bridge.flink.arrow_operators import (
 from bridge.flink.elements import ELEMENT, Element
 from bridge.flink.event_time import LAST_TIME, time_of
 from bridge.folders.program_folder import program_folder
+from bridge.settings import Gathering
 from operators import MLEnv, useLocalEnv
 from tests.support.chunk_clock import left
 from tests.support.leftovers import wait_until

@@ -12,8 +12,9 @@ from akdl.wire import BYTES, Column, Rows
 from akdl.wire.cells import read_cells
 from bridge.codec.to_columns import to_columns
 from bridge.exceptions import RowError
-from bridge.flink.arrow_operators import Dealing, Gathering, rows_for_members
+from bridge.flink.arrow_operators import Dealing, rows_for_members
 from bridge.schema import Schema, quoted
+from bridge.settings import Gathering
 from operators import useLocalEnv
 from tests.bridge.flink.test_arrow_operators import collected
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyflink.java_gateway import get_gateway
 
-from bridge.flink import arrow_operators
+from bridge import settings
 from bridge.folders.program_folder import program_folder
 from operators import MLEnv
 from operators.flink.joint_job import run_jointly
@@ -116,7 +116,7 @@ class Slow(Kept):
 
 @pytest.mark.fault("data", "A slow program holds up the job, whose rows do not fill the disk")
 def test_few_files_wait_for_a_slow_receiver(env: MLEnv, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrow_operators, "CHUNK_BYTES", 4096)
+    monkeypatch.setattr(settings, "CHUNK_BYTES", 4096)
     slow = Slow()
     run_jointly(env.btenv, [(ids(env), slow)], [], None)
     assert [row["id"] for row in slow.rows] == list(range(20_000))
@@ -133,7 +133,7 @@ class Failing(Slow):
 
 @pytest.mark.fault("jobs", "A job that waits for a program whose disk is full is cancelled, and its files are removed")
 def test_a_job_that_waits_for_a_failed_receiver_ends(env: MLEnv, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrow_operators, "CHUNK_BYTES", 4096)
+    monkeypatch.setattr(settings, "CHUNK_BYTES", 4096)
     failing, table = Failing(), ids(env)
     with pytest.raises(OSError, match="no space left"):
         run_jointly(env.btenv, [(table, failing)], [], None)
