@@ -42,6 +42,10 @@ def is_streaming(table_env: StreamTableEnvironment) -> bool:
     return bool(table_env.get_config().get("execution.runtime-mode", "STREAMING").upper() != "BATCH")
 
 
+def parallelism_of(table_env: StreamTableEnvironment) -> int:
+    return int(table_env._j_tenv.execEnv().getParallelism())
+
+
 def uids(table_env: object, *identity: str) -> Callable[[str], str]:
     """Return a function that names the parts of one more operator; numbers of Flink's would change with each operator."""
     words = "-".join(re.sub(r"[^\w.]+", "_", word) for word in identity)

@@ -30,9 +30,9 @@ from bridge.interrupts import elsewhere
 from bridge.schema import Column, Schema, quoted, table_columns
 from bridge.serving.model_process import ModelSettings
 from bridge.settings import Gathering, UserFile
-from bridge.table_env import is_streaming, planning
+from bridge.table_env import is_streaming, parallelism_of, planning
 from operators.alink.ak_file import is_ak_file, read_rows, read_schema
-from operators.base.job import environment_of, parallelism_of, schema_of
+from operators.base.job import environment_of, schema_of
 from operators.base.operator import Operator
 from operators.batch_operator import BatchOperator
 from operators.flink.slots import check_scheduler

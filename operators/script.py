@@ -16,9 +16,10 @@ from bridge.errors.flink_errors import readable
 from bridge.exceptions import ConfigurationError, refused_at
 from bridge.folders.shipped import runs_elsewhere
 from bridge.folders.temporary_places import IO_TMP_DIRS
+from bridge.table_env import parallelism_of
 from bridge.workarounds.beam_workers import limit_starts
 from operators.base.elastic import Elastic
-from operators.base.job import environment_of, parallelism_of, schema_of
+from operators.base.job import environment_of, schema_of
 from operators.base.operator import Operator
 from operators.batch_operator import BatchOperator
 from operators.errors.exit_warnings import note_linked

@@ -18,10 +18,10 @@ from akdl.wire.column_type import Kind
 from bridge.exceptions import ConfigurationError, refused_at
 from bridge.folders.shipped import runs_elsewhere
 from bridge.schema import Schema, quoted
-from bridge.table_env import has_checkpoints, is_streaming, planning
+from bridge.table_env import has_checkpoints, is_streaming, parallelism_of, planning
 from bridge.workarounds.pyflink_defects import columns_of
 from operators.alink.ak_file import AkWriter
-from operators.base.job import environment_of, parallelism_of, schema_of, session_zone
+from operators.base.job import environment_of, schema_of, session_zone
 from operators.base.operator import OfFormat, Operator
 from operators.batch_operator import BatchOperator
 from operators.flink.joint_job import Uncollected

@@ -36,7 +36,7 @@ from bridge.flink.keys import keys_of_subtasks
 from bridge.flink.time_attributes import event_time
 from bridge.folders.shipped import ship_own_packages
 from bridge.host.allocator import give_large_blocks_back
-from bridge.table_env import is_streaming, planning, starts_from_savepoint, uids
+from bridge.table_env import is_streaming, parallelism_of, planning, starts_from_savepoint, uids
 from bridge.workarounds.pyflink_defects import keys_in_turn
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def table_of_files(
         numbers, numbered = _numbers_of(table_env, files, addresses, uid)
         rows = numbers.process(ReadNumbered(files, numbered), output_type=ELEMENT)
     else:
-        parallelism = int(table_env._j_tenv.execEnv().getParallelism())
+        parallelism = parallelism_of(table_env)
         keys = keys_of_subtasks(parallelism)
         watch = WatchFiles(files, addresses, scan_s, list(map(min, keys)))
         paths = keyed(_ticks(table_env, scan_s), Types.LONG()).process(watch, output_type=_PATH)
@@ -114,9 +114,8 @@ def _numbers_of(
     found = list_files(files.where, addresses)
     first = next(found)
     numbered = NumberedFiles(itertools.chain([first], found), FileParts(files).bytes_per_part(first, PART_BYTES))
-    environment = table_env._j_tenv.execEnv()
-    numbered.join(max(1, min(most, numbered.count // (4 * environment.getParallelism()))))
-    numbers = DataStream(environment.fromSequence(0, numbered.count - 1))
+    numbered.join(max(1, min(most, numbered.count // (4 * parallelism_of(table_env)))))
+    numbers = DataStream(table_env._j_tenv.execEnv().fromSequence(0, numbered.count - 1))
     return numbers.name(f"{files.where}, numbers").uid(uid("list")), numbered
 
 

@@ -18,8 +18,8 @@ from akdl.storage.files import FileError
 from bridge.exceptions import ConfigurationError
 from bridge.host.console import tell
 from bridge.interrupts import interrupts_later, waited_for
-from bridge.table_env import groups_in
-from operators.base.job import environment_of, needs_of, parallelism_of, running
+from bridge.table_env import groups_in, parallelism_of
+from operators.base.job import environment_of, needs_of, running
 from operators.flink.rest import Rest
 from operators.flink.slots import check_slots, free_slots, rest_of
 

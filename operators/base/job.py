@@ -14,6 +14,7 @@ from bridge.folders.shipped import runs_elsewhere
 from bridge.interrupts import waited_for
 from bridge.member.registry import begin_groups, forget_groups, stop_groups
 from bridge.schema import Schema
+from bridge.table_env import parallelism_of
 from bridge.workarounds.pyflink_defects import columns_of, forget_ended_clusters, log_handlers_kept
 from operators.alink.java_times import zone_of
 from operators.flink.env import shows_process_output
@@ -79,10 +80,6 @@ def job_named(table_env: StreamTableEnvironment, name: str | None, first: bool =
         config.remove_config(_JOB_NAME)
         if before:
             config.set_string(_JOB_NAME, before)
-
-
-def parallelism_of(table_env: StreamTableEnvironment) -> int:
-    return int(table_env._j_tenv.execEnv().getParallelism())
 
 
 def schema_of(where: str, table: Table) -> Schema:

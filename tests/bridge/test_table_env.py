@@ -8,7 +8,7 @@ import pytest
 from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.table import EnvironmentSettings, StreamTableEnvironment
 
-from bridge.table_env import described, groups_in, has_checkpoints, is_streaming, uids
+from bridge.table_env import described, groups_in, has_checkpoints, is_streaming, parallelism_of, uids
 from operators.flink.java import start_java
 
 pytestmark = pytest.mark.flink
@@ -28,6 +28,11 @@ def test_the_mode(env: Any, streaming: bool) -> None:
 
 def test_flink_streams_where_no_mode_is_chosen(env: Any) -> None:
     assert is_streaming(StreamTableEnvironment.create(env)) is True
+
+
+def test_the_parallelism(env: Any) -> None:
+    env.set_parallelism(3)
+    assert parallelism_of(StreamTableEnvironment.create(env)) == 3
 
 
 def test_checkpoints_are_off_at_first(env: Any) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from bridge.exceptions import SchemaError
 from operators import MLEnv
-from operators.base.job import job_named, parallelism_of, schema_of, session_zone
+from operators.base.job import job_named, schema_of, session_zone
 
 pytestmark = pytest.mark.flink
 
@@ -23,8 +23,7 @@ def test_a_job_has_its_name_only_inside_the_block(env: MLEnv) -> None:
     assert config.get_string("pipeline.name", "") == ""
 
 
-def test_settings_of_an_environment(env: MLEnv) -> None:
-    assert parallelism_of(env.btenv) == env.benv.get_parallelism()
+def test_the_zone_of_a_session(env: MLEnv) -> None:
     assert str(session_zone("Asia/Shanghai", env.btenv)) == "Asia/Shanghai"
     assert session_zone(None, env.btenv) is not None
 
