@@ -63,7 +63,6 @@ _NEEDS_ESTIMATOR = re.compile(
     r"|module 'keras\.utils' has no attribute 'experimental'"
 )
 _REFUSED = re.compile(r"needs tf\.estimator, which|Keras 3 does not train with")
-_OF_ESTIMATORS = re.compile(r"estimator|run_config|(?<!-)strategy", re.IGNORECASE)  # of several workers, not of restarts
 
 # A seed, of which each gives another order of files and of the tests in them.
 ORDER = os.environ.get("AKDL_TEST_ORDER")
@@ -123,7 +122,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Skip what fails for want of an Estimator, where TensorFlow has none; the tests are written for 2.15, the last one with it.
 
-    akdl's own refusals are expected only in files about Estimators and strategies: elsewhere they may be wrong.
+    akdl's own refusals are expected only of tests with the mark `estimator`: elsewhere they may be wrong.
     """
     yield from _skipped_without_estimator(item)
 
@@ -139,7 +138,7 @@ def _skipped_without_estimator(item: pytest.Item) -> Iterator[None]:
     if failed is None or _has_estimator():
         return
     error = str(failed[1])
-    is_refused = _REFUSED.search(error) and _OF_ESTIMATORS.search(item.path.read_text(encoding="utf-8"))
+    is_refused = _REFUSED.search(error) and item.get_closest_marker("estimator")
     if _NEEDS_ESTIMATOR.search(error) or is_refused:
         outcome.force_exception(pytest.skip.Exception("this TensorFlow has no Estimator and no Keras 2"))  # type: ignore[attr-defined]
 

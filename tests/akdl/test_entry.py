@@ -10,6 +10,8 @@ import pytest
 
 from akdl import entry
 
+pytestmark = pytest.mark.estimator
+
 FOUR = "def model_fn(features, labels, mode, params): pass\ndef train_input_fn(path, params): pass\n"
 
 

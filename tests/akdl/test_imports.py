@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.estimator
+
 ROOT = Path(__file__).parents[2]
 ALLOWED = {
     "operators": (

@@ -15,7 +15,7 @@ from tests.support.environment import ENVIRONMENT
 from tests.support.leftovers import DEADLINE_S
 from tests.support.warm_python import warm_variables
 
-pytestmark = pytest.mark.flink
+pytestmark = [pytest.mark.flink, pytest.mark.estimator]
 
 CALLED = 'Called from:\n  File "'
 

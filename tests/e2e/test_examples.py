@@ -15,7 +15,7 @@ import pytest
 from operators import resetEnv
 from tests.support.environment import ENVIRONMENT
 
-pytestmark = [pytest.mark.flink, pytest.mark.tf, pytest.mark.slow]
+pytestmark = [pytest.mark.estimator, pytest.mark.flink, pytest.mark.tf, pytest.mark.slow]
 EXAMPLES = pathlib.Path(__file__).parent.parent.parent / "examples"
 
 

@@ -34,7 +34,7 @@ from tests.support.flink_cluster import FlinkCluster, flink_cluster
 from tests.support.network import Network, network, why_not
 from tests.support.webhdfs import webhdfs
 
-pytestmark = [pytest.mark.cluster, pytest.mark.tf]
+pytestmark = [pytest.mark.estimator, pytest.mark.cluster, pytest.mark.tf]
 
 SAYS_HOST = """
 import pathlib, socket

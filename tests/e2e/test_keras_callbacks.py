@@ -30,6 +30,7 @@ from tests.e2e.jobs import points
 from tests.support.tf_group import ROOT
 
 pytestmark = [
+    pytest.mark.estimator,
     pytest.mark.flink,
     pytest.mark.tf,
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),

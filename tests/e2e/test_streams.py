@@ -22,7 +22,7 @@ from tests.e2e.streams import Sink, counting, socket_stream, stream_op
 from tests.support.environment import ENVIRONMENT
 from tests.support.leftovers import DEADLINE_S, task_processes, wait_until
 
-pytestmark = pytest.mark.flink
+pytestmark = [pytest.mark.flink, pytest.mark.estimator]
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import pytest
 from operators import TaskError, getMLEnv, useLocalEnv
 from tests.e2e.jobs import points, train_op
 
-pytestmark = [pytest.mark.flink, pytest.mark.tf, pytest.mark.slow]
+pytestmark = [pytest.mark.estimator, pytest.mark.flink, pytest.mark.tf, pytest.mark.slow]
 
 SGD = "strategy STRING, loss FLOAT, `rows` BIGINT, weights STRING"
 

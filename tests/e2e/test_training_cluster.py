@@ -32,7 +32,7 @@ from tests.support.flink_cluster import FlinkCluster, flink_cluster
 from tests.support.leftovers import DEADLINE_S, wait_until
 
 # The last tests kill TaskManagers, and leave too few for those before them.
-pytestmark = [pytest.mark.cluster, pytest.mark.tf, pytest.mark.in_order]
+pytestmark = [pytest.mark.estimator, pytest.mark.cluster, pytest.mark.tf, pytest.mark.in_order]
 
 KERAS = "strategy STRING, loss FLOAT, `rows` FLOAT, weights STRING"
 RESTARTS = {

@@ -35,7 +35,7 @@ from tests.e2e.test_examples import check_output
 from tests.support.page_blocks import run_page
 from tests.support.tensorflows import NEWEST, TF_1
 
-pytestmark = [pytest.mark.flink, pytest.mark.tf, pytest.mark.slow, pytest.mark.own_processes]
+pytestmark = [pytest.mark.estimator, pytest.mark.flink, pytest.mark.tf, pytest.mark.slow, pytest.mark.own_processes]
 
 ROOT = pathlib.Path(__file__).parents[2]
 WIRE = """

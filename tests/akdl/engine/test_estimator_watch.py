@@ -14,7 +14,11 @@ from akdl import testing
 from akdl.storage.checkpoint_folder import STOPPED, ask_to_stop
 from tests.akdl.engine.test_train import EXPORT, INPUT, TRAIN, TYPES, logits
 
-pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
+pytestmark = [
+    pytest.mark.estimator,
+    pytest.mark.tf,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
+]
 
 X = np.random.default_rng(5).uniform(-1, 1, 200)
 

@@ -8,7 +8,7 @@ import pytest
 
 from akdl.testing import batch_task_config, encode_rows, table_columns
 
-pytestmark = pytest.mark.tf
+pytestmark = [pytest.mark.tf, pytest.mark.estimator]
 
 CONFIG: list[dict[str, Any]] = [
     {"name": "x", "dtype": "float", "shape": [1]},

@@ -19,7 +19,11 @@ from tests.akdl.engine.test_strategy import tables
 from tests.akdl.engine.test_train import EXPORT, INPUT, TYPES, served
 from tests.support.tf_group import ROOT, run_group
 
-pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
+pytestmark = [
+    pytest.mark.estimator,
+    pytest.mark.tf,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
+]
 
 TRAIN = {"batch_size": 20, "num_epochs": 4, "seed": 3, "shuffle_factor": 2}
 X = np.random.default_rng(5).uniform(-1, 1, 200)

@@ -12,7 +12,11 @@ import pytest
 from akdl import testing
 from tests.support.tf_group import run_group
 
-pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
+pytestmark = [
+    pytest.mark.estimator,
+    pytest.mark.tf,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
+]
 
 TYPES = {"x0": "FLOAT", "x1": "FLOAT", "label": "BIGINT"}
 

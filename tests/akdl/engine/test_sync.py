@@ -9,7 +9,11 @@ import pytest
 
 from akdl import testing
 
-pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
+pytestmark = [
+    pytest.mark.estimator,
+    pytest.mark.tf,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
+]
 
 
 def trained(tmp_path: Path, steps: int, rate: Any = 0.1) -> Any:

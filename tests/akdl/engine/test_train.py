@@ -15,7 +15,11 @@ from akdl.storage.model_archive import find_saved_model
 from tests.akdl.engine.linear import INPUT, TRAIN, TYPES, classifier
 from tests.support.random_rows import chunk_of, ended
 
-pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
+pytestmark = [
+    pytest.mark.estimator,
+    pytest.mark.tf,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
+]
 EXPORT: dict[str, Any] = {"placeholders_config": [{"name": "x", "dtype": "float", "shape": [1]}], "export_batch_dim": True}
 
 

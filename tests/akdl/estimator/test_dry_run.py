@@ -13,6 +13,7 @@ from akdl.user_code.module import UserModuleError
 from tests.akdl.estimator.support import linear_module
 
 pytestmark = [
+    pytest.mark.estimator,
     pytest.mark.tf,
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::ResourceWarning"),
 ]

@@ -15,6 +15,7 @@ from akdl.user_code.module import UserModuleError
 from tests.akdl.estimator.support import QUIET, linear_module, signature
 
 pytestmark = [
+    pytest.mark.estimator,
     pytest.mark.tf,
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::ResourceWarning"),
 ]

@@ -11,6 +11,8 @@ from akdl.estimator.four_functions import Functions
 from akdl.user_code.module import UserModuleError
 from tests.akdl.estimator.support import linear_module
 
+pytestmark = pytest.mark.estimator
+
 WARNINGS = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 
 

@@ -16,6 +16,7 @@ from akdl.user_code.config_file import ConfigError
 from tests.akdl.estimator.support import QUIET, linear_module, signature
 
 pytestmark = [
+    pytest.mark.estimator,
     pytest.mark.tf,
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::ResourceWarning"),
 ]

@@ -13,7 +13,7 @@ import pytest
 from tests.akdl.estimator.support import SCRIPTS, run_group
 from tests.support.tensorflows import TF_1
 
-pytestmark = pytest.mark.tf
+pytestmark = [pytest.mark.tf, pytest.mark.estimator]
 SCRIPT = str(SCRIPTS / "with_exporters.py")
 
 

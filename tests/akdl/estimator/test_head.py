@@ -11,6 +11,7 @@ from tests.akdl.estimator.custom import CLASSES, NUMBERS, X, estimator, input_fn
 from tests.akdl.estimator.support import signature
 
 pytestmark = [
+    pytest.mark.estimator,
     pytest.mark.tf,
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::ResourceWarning"),
 ]

@@ -20,7 +20,7 @@ from tests.support.tensorflows import TF_1
 MNIST = EXAMPLES / "estimator_mnist"
 FILES = ["--module", str(MNIST / "mnist.py"), "--params", str(MNIST / "parameters.json")]
 WARNINGS = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::ResourceWarning")
-pytestmark = pytest.mark.tf
+pytestmark = [pytest.mark.tf, pytest.mark.estimator]
 
 
 def digits(folder: Path, **size: int) -> str:

@@ -9,6 +9,7 @@ import pytest
 from tests.akdl.estimator.custom import CLASSES, estimator, input_fn
 
 pytestmark = [
+    pytest.mark.estimator,
     pytest.mark.tf,
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::ResourceWarning"),
 ]

@@ -10,6 +10,8 @@ from akdl.user_code.module import load_module
 from tests.support.tensorflows import TF_1
 from tests.support.tf_group import ROOT
 
+pytestmark = pytest.mark.estimator
+
 
 @pytest.mark.tf
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from akdl.user_code.module import load_module
 from tests.akdl.estimator.support import EXAMPLES, run_group, signature
 
 pytestmark = [
+    pytest.mark.estimator,
     pytest.mark.tf,
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::ResourceWarning"),
 ]

@@ -28,7 +28,7 @@ from akdl.wire.cells import Cells
 from tests.akdl.rows.test_file_rows import COLUMNS, Feed
 from tests.support.random_rows import TYPES, chunk_of, ended, random_cells, rows_of
 
-pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+pytestmark = [pytest.mark.estimator, pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 BATCHES = {"x": "FLOAT", "id": "BIGINT"}
 DEFAULTS = {"FLOAT": -1.5, "DOUBLE": 0.1, "STRING": "ü", "BYTES": b"\0\1", "DECIMAL(10, 2)": ""}
 

@@ -15,7 +15,7 @@ from akdl.testing import table_columns
 from akdl.wire import Chunk
 from tests.support.random_rows import chunk_of, ended
 
-pytestmark = pytest.mark.tf
+pytestmark = [pytest.mark.tf, pytest.mark.estimator]
 TYPES = {"id": "BIGINT NOT NULL", "word": "STRING", "score": "FLOAT", "many": "ARRAY<BIGINT NOT NULL>"}
 
 

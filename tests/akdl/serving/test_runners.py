@@ -15,7 +15,11 @@ from tests.akdl.serving import models
 from tests.akdl.serving.models import expected
 from tests.akdl.test_imports import in_fresh_interpreter
 
-pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
+pytestmark = [
+    pytest.mark.estimator,
+    pytest.mark.tf,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
+]
 
 
 def key_of(make: Any) -> str:

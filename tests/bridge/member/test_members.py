@@ -20,7 +20,7 @@ from bridge.settings import GroupSettings, UserFile
 from tests.e2e.jobs import SCRIPTS
 from tests.support.leftovers import DEADLINE_S, task_processes, wait_until
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.estimator]
 INPUT, OUTPUT = Schema.parse("id BIGINT NOT NULL"), Schema.parse("role STRING, value STRING")
 HELPERS = """
 import json, os, time

@@ -18,6 +18,8 @@ from operators.prepare.python_env import check_python, find_python
 from tests.support.environments import make_environment, pack
 from tests.support.http import served
 
+pytestmark = pytest.mark.estimator
+
 
 def test_none() -> None:
     assert find_python("Op", "") is None

@@ -25,7 +25,7 @@ from operators.progress.state import Shown
 from tests.support.leftovers import DEADLINE_S, wait_until
 from tests.support.warm_python import warm_python
 
-pytestmark = [pytest.mark.process, pytest.mark.tf]
+pytestmark = [pytest.mark.estimator, pytest.mark.process, pytest.mark.tf]
 SCHEMA = Schema.parse("id BIGINT NOT NULL")
 HEAD = """
 import os, time

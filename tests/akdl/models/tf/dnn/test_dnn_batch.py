@@ -11,7 +11,11 @@ from akdl import testing
 from akdl.storage.model_archive import find_saved_model, unpack
 from tests.akdl.models.tf.dnn.dnn_rows import TEXT_PARAMS, accuracy, made_rows
 
-pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
+pytestmark = [
+    pytest.mark.estimator,
+    pytest.mark.tf,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
+]
 
 
 def run_dnn_batch(tmp_path: Path, rows: int = 400, **task: Any) -> Any:

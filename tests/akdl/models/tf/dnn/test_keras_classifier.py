@@ -12,7 +12,11 @@ from akdl import testing
 from akdl.storage.model_archive import find_saved_model
 from tests.akdl.models.tf.dnn.dnn_rows import FEATURES, PARAMS, accuracy, made_rows
 
-pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
+pytestmark = [
+    pytest.mark.estimator,
+    pytest.mark.tf,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
+]
 
 OUTPUTS = {"all_class_ids", "all_classes", "class_ids", "classes", "logistic", "logits", "probabilities"}
 
