@@ -64,8 +64,8 @@ public class SqlModels implements ModelProviderFactory {
     Map settings = new HashMap();
     settings.put("path", helper.getOptions().get(PATH));
     settings.put("params", helper.getOptions().get(PARAMS));
-    settings.put("inputs", inputs.asSerializableString());
-    settings.put("outputs", outputs.asSerializableString());
+    settings.put("inputs", inputs.asSummaryString()); // the other form of TIMESTAMP_LTZ has four words
+    settings.put("outputs", outputs.asSummaryString());
     try {
       String line = new ObjectMapper().writeValueAsString(settings) + "\n";
       return new Function((String) context.getConfiguration().get(PythonOptions.PYTHON_EXECUTABLE), line, inputs, outputs);

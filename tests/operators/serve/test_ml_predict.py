@@ -98,6 +98,34 @@ def test_types(models: MLEnv, score: str) -> None:
 
 
 @pytest.mark.flink
+def test_instants_are_in_utc_and_times_stay(models: MLEnv, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "show.py").write_text("""
+import numpy as np
+
+def load():
+    return lambda batch: {"y": np.array([str(each) for each in batch["t"]], object)}
+""")
+    tables, found = models.btenv, []
+    tables.get_config().set("table.local-time-zone", "Asia/Shanghai")
+    try:
+        tables.execute_sql("""
+            CREATE TEMPORARY VIEW times AS
+            SELECT t, CAST(t AS TIMESTAMP_LTZ(3)) AS instant FROM (VALUES (TIMESTAMP '2024-05-31 18:00:00.000')) AS v (t)""")
+        for name, type_, column in (
+            ("a", "TIMESTAMP(3)", "t"),
+            ("b", "TIMESTAMP(3)", "instant"),
+            ("c", "TIMESTAMP_LTZ(3)", "instant"),
+        ):
+            tables.execute_sql(f"""
+                CREATE TEMPORARY MODEL shows_{name} INPUT (t {type_}) OUTPUT (y STRING)
+                WITH ('provider' = 'akdl', 'path' = '{tmp_path}/show.py:load')""")
+            found += rows_of(tables, f"SELECT y FROM ML_PREDICT(TABLE times, MODEL shows_{name}, DESCRIPTOR({column}))")
+    finally:
+        tables.get_config().get_configuration().remove_config("table.local-time-zone")
+    assert found == [("2024-05-31T18:00:00.000000",), ("2024-05-31T10:00:00.000000",), ("2024-05-31T10:00:00.000000",)]
+
+
+@pytest.mark.flink
 @pytest.mark.parametrize("mode", ["btenv", "stenv"])
 def test_an_aggregate(mode: str, models: MLEnv) -> None:
     query = "SELECT COUNT(*), MIN(y), SUM(y - 2 * x) FROM ML_PREDICT(TABLE numbers, MODEL twice, DESCRIPTOR(x))"
