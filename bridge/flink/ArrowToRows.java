@@ -48,16 +48,19 @@ import java.util.Vector;
  *
  * <p>A large chunk arrives in pieces: all but the last have the kind PIECE. With `takesWatermarks`, watermarks arrive as
  * elements, and Flink's own are dropped, since rows may follow them: the last one leaves behind all rows. An idle stream that
- * goes on is one at once, before its rows have passed Python.
+ * goes on is one at once, before its rows have passed Python. With `ends`, an END has to follow all rows.
  */
 public class ArrowToRows extends TableStreamOperator implements OneInputStreamOperator, BoundedOneInput, Gauge {
   private static final int WATERMARK = 4; // kinds of elements, see elements.py
   private static final int IDLE = 5;
   private static final int PIECE = 6;
+  private static final int END = 9;
 
   private final RowType type;
   private final boolean takesWatermarks;
   private final String folder;
+  private final boolean ends; // END is the last element
+  private boolean hasEnded = false;
   private BufferAllocator allocator;
   private StreamRecord out;
   private Counter rowsIn;
@@ -72,6 +75,7 @@ public class ArrowToRows extends TableStreamOperator implements OneInputStreamOp
     type = (RowType) references[0];
     takesWatermarks = ((Boolean) references[1]).booleanValue();
     folder = (String) references[2];
+    ends = ((Boolean) references[3]).booleanValue();
     setup(task, config, output);
     setProcessingTimeService(service);
   }
@@ -101,6 +105,10 @@ public class ArrowToRows extends TableStreamOperator implements OneInputStreamOp
     byte[] arrow = (byte[]) chunk.getField(2);
     if (kind == WATERMARK || kind == IDLE) {
       setTime(ByteBuffer.wrap(arrow).getLong(), kind == IDLE);
+      return;
+    }
+    if (kind == END) {
+      hasEnded = true;
       return;
     }
     InputStream bytes = new ByteArrayInputStream(arrow);
@@ -151,6 +159,9 @@ public class ArrowToRows extends TableStreamOperator implements OneInputStreamOp
   }
 
   public void endInput() throws Exception {
+    if (ends && !hasEnded) {
+      throw new IllegalStateException("what the script wrote arrived without its end, so rows are missing. Run the job again");
+    }
     if (takesWatermarks) {
       setTime(Long.MAX_VALUE, false);
     }

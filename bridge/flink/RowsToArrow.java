@@ -66,7 +66,7 @@ import java.util.UUID;
  * and END after the last row.
  *
  * <p>The input may have chunks in place of rows: elements without keys, which pass as they are, whole where they
- * arrive in pieces.
+ * arrive in pieces. With `ends`, an END has to follow them.
  *
  * <p>With `sendsAllOut`, and without keys, a chunk that leaves before a watermark, a barrier or the end, or after `waitMs` unless
  * full chunks flow, is ALL_OUT: the function may hold back what it makes of chunks until then. It has no rows if all have left.
@@ -94,6 +94,7 @@ public class RowsToArrow extends TableStreamOperator
   private final boolean sendsWatermarks;
   private final boolean sendsMarks;
   private final boolean sendsAllOut;
+  private final boolean ends;
   private final String folder;
   private final String attempt = UUID.randomUUID().toString(); // a reader does not find the files of an earlier one
   private final ByteArrayOutputStream bytes = new ByteArrayOutputStream(1 << 16);
@@ -111,6 +112,7 @@ public class RowsToArrow extends TableStreamOperator
   private boolean wasFull = false; // a chunk was, since the timer was set
   private boolean hasSentStart;
   private boolean hasEnded = false;
+  private boolean outputHasEnded = false;
   private long restored = -1; // the checkpoint that the job continues from
   private StreamRecord out;
   private Counter rowsOut;
@@ -133,7 +135,8 @@ public class RowsToArrow extends TableStreamOperator
     sendsWatermarks = ((Boolean) references[8]).booleanValue();
     sendsMarks = ((Boolean) references[9]).booleanValue();
     sendsAllOut = ((Boolean) references[10]).booleanValue();
-    folder = (String) references[11];
+    ends = ((Boolean) references[11]).booleanValue();
+    folder = (String) references[12];
     setup(task, config, output);
     setProcessingTimeService(service);
   }
@@ -185,7 +188,8 @@ public class RowsToArrow extends TableStreamOperator
   private void pass(Row chunk) throws Exception {
     boolean isWhole = CHUNK.equals(chunk.getField(0));
     if (!isWhole && !PIECE.equals(chunk.getField(0))) {
-      return; // the time of a script
+      outputHasEnded |= END.equals(chunk.getField(0));
+      return; // that, or the time of a script
     }
     byte[] arrow = (byte[]) chunk.getField(2);
     bytesOut.inc(arrow.length);
@@ -253,6 +257,9 @@ public class RowsToArrow extends TableStreamOperator
   }
 
   public void endInput() throws Exception {
+    if (ends && !outputHasEnded) {
+      throw new IllegalStateException("what the script wrote arrived without its end, so rows are missing. Run the job again");
+    }
     flushAll();
     sendMark(END, 0);
     hasEnded = true; // what follows in the final checkpoint finds no receiver

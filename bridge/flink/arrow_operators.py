@@ -81,7 +81,7 @@ def rows_for_members(
             "here. Group in windows, for example with TUMBLE, or aggregate after this operator"
         ) from None
     with_start = _longs(keys if members is None else members)
-    references = [_longs(keys), dealing.value, input_number, with_start, sends_watermarks, False, False, folder]
+    references = [_longs(keys), dealing.value, input_number, with_start, sends_watermarks, False, False, False, folder]
     return _to_arrow(rows, row_type, gathering, references, KEY_AND_ELEMENT, uid)
 
 
@@ -112,13 +112,13 @@ def chunks_of(
         if _UPDATES not in str(error):
             raise
         rows, updates = _translated(table_env, table, with_updates=True), True
-    references = [None, Dealing.BY_CHUNK.value, 0, None, False, sends_marks, sends_all_out, folder]
+    references = [None, Dealing.BY_CHUNK.value, 0, None, False, sends_marks, sends_all_out, False, folder]
     return _to_arrow(rows, row_type, gathering, references, ELEMENT, uid), updates
 
 
-def whole_chunks(table: Table, elements: DataStream, uid: str, sends_marks: bool) -> DataStream:
-    """Chunks of the elements of which a table is made, see `chunks_of`."""
-    references = [None, Dealing.BY_CHUNK.value, 0, None, False, sends_marks, False, None]
+def whole_chunks(table: Table, elements: DataStream, uid: str, sends_marks: bool, ends: bool) -> DataStream:
+    """Chunks of the elements of which a table is made, see `chunks_of`; with `ends`, the last element has to be an END."""
+    references = [None, Dealing.BY_CHUNK.value, 0, None, False, sends_marks, False, ends, None]
     return _to_arrow(elements._j_data_stream, _arrow_row_type(table), Gathering(), references, ELEMENT, uid)
 
 
@@ -139,14 +139,18 @@ def table_of(
     uid: str | None = None,
     takes_watermarks: bool = False,
     folder: str | None = None,
+    ends: bool = False,
 ) -> Table:
-    """Table of a stream of elements without keys; `schema` is a PyFlink schema, such as one with a watermark."""
+    """Table of a stream of elements without keys; `schema` is a PyFlink schema, such as one with a watermark.
+
+    With `ends`, the last element has to be an END.
+    """
     jvm = get_gateway().jvm
     # Like PyFlink when it makes a table of a stream: earlier functions get the job's configuration.
     jvm.org.apache.flink.python.util.PythonConfigUtil.configPythonOperator(table_env._j_tenv.execEnv())
     row_type = _new_row_type(columns)
     info = jvm.org.apache.flink.table.runtime.typeutils.InternalTypeInfo.of(row_type)
-    references = [row_type, takes_watermarks, folder]
+    references = [row_type, takes_watermarks, folder, ends]
     rows = with_operator(chunks._j_data_stream, "ArrowToRows", _text("ArrowToRows"), references, info, uid)
     j_tenv, j_schema = table_env._j_tenv, None if schema is None else schema._j_schema
     if not updates:

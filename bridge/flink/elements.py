@@ -38,6 +38,7 @@ class Element(enum.IntEnum):
     - `PIECE`: the begin of such an Arrow stream, which continues in the next element.
     - `WATERMARK`, `IDLE`: as above, for the subtask of ArrowToRows that gets it.
     - `START`, `CHECKPOINT`, `COMPLETE`, `END`: for files, see RowsToArrow.java; the number of a checkpoint in 8 bytes.
+    - `END`: also behind all that a script has written; without it the job fails, since rows are missing.
     - `ALL_OUT`: for predictors; a last chunk or no bytes, behind which the results of all chunks have to leave.
     """
 
@@ -67,15 +68,17 @@ class Origin(NamedTuple):
         elements: Elements of all of its rows, which are new.
         columns: The columns of the table, in its order; elements may have more.
         files: Files with the same rows.
+        ends: The last element is an END.
     """
 
     elements: DataStream
     columns: Sequence[str]
     files: SourceFiles | None = None
+    ends: bool = False
 
     def selected(self, columns: Sequence[str]) -> Origin:
         files = None if self.files is None else self.files._replace(table=self.files.table.selected(columns))
-        return Origin(self.elements, columns, files)
+        return Origin(self.elements, columns, files, self.ends)
 
 
 def origin_of(table: Table) -> Origin | None:

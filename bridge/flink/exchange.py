@@ -22,7 +22,7 @@ from bridge.exceptions import BridgeError
 from bridge.files.parts import share_of
 from bridge.files.reading import FileParts, FileTable
 from bridge.flink.announce import announced_address
-from bridge.flink.elements import Element, pieces
+from bridge.flink.elements import Element, element, pieces
 from bridge.flink.event_time import time_of
 from bridge.flink.keys import keys_of_subtasks
 from bridge.flink.metrics import ReportGauges
@@ -154,7 +154,7 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
             self._look_again(ctx)
             return self._chunks(self._member.poll())
         if self._last_output is None:
-            self._last_output = self._chunks(self._end_input())
+            self._last_output = itertools.chain(self._chunks(self._end_input()), [element(Element.END, None, b"")])
         return self._slice(self._last_output, ctx)
 
     def _start_member(self, before: Member | None = None) -> None:

@@ -51,10 +51,10 @@ def write_files(
         raise ConfigurationError(f"{sink.operator}: column {proctimes[0]!r} is a processing time: CAST it, or leave it out")
     columns = None if origin is None else origin.columns
     if origin is not None:
-        chunks, updates = origin.elements, False
+        chunks, updates, ends = origin.elements, False, origin.ends
         if subtasks not in (None, chunks._j_data_stream.getParallelism()):  # pieces of a chunk would part
-            chunks = whole_chunks(table, chunks, uid("whole"), sends_marks=False)
-        chunks = whole_chunks(table, chunks, uid("rows"), sends_marks=True)
+            chunks, ends = whole_chunks(table, chunks, uid("whole"), sends_marks=False, ends=ends), False
+        chunks = whole_chunks(table, chunks, uid("rows"), sends_marks=True, ends=ends)
     else:
         plain = with_plain_times(table_env, table, f"akdl_files_{sink.token}", {name for name, _ in column_types(table)})
         chunks, updates = chunks_of(table_env, plain, Gathering(), uid("rows"), sends_marks=True)

@@ -97,11 +97,11 @@ def run_script(
         _take_chunks_unsorted(written)
     columns = logical_types(settings.output_schema)
     schema, takes = event_time(settings.watermark), settings.carries_event_time
-    table = table_of(table_env, written, columns, schema, uid=uid("result"), takes_watermarks=takes)
+    table = table_of(table_env, written, columns, schema, uid=uid("result"), takes_watermarks=takes, ends=True)
     if settings.least_workers is not None:
         return table, functools.partial(_resize, settings, inputs, (announced, written))
     if settings.watermark is None:
-        return with_origin(table, Origin(written, settings.output_schema.names)), None
+        return with_origin(table, Origin(written, settings.output_schema.names, ends=True)), None
     column = settings.watermark[0]
     counter = late_counter(settings.operator, settings.main_script, column, takes)
     return with_late_rows_counted(table_env, table, column, counter, uid("late")), None

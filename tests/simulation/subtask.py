@@ -247,7 +247,7 @@ class Subtask:
                 for id in read_batch(content)["id"].to_pylist():
                     self.output.append(id)
                     self.attempt.got(self, id)
-            else:
+            elif kind != Element.END:
                 self.attempt.got_time(self.index, time_of(content), kind == Element.IDLE)
 
     def _snapshot(self, number: int) -> None:

@@ -98,6 +98,7 @@ class Subtask:
         self.processing_timers: set[int] = set()
         self.watermark = -(2**63)
         self.output: list[int | EventTime] = []  # ids and watermarks, in their order
+        self.has_ended = False  # with an END
         self._index = index
         self._attempt = attempt
         function.open(self)
@@ -226,5 +227,8 @@ class Subtask:
                 for id in read_batch(content)["id"].to_pylist():
                     self.output.append(id)
                     yield id
+            elif kind == Element.END:
+                assert not self.has_ended, "one end"
+                self.has_ended = True
             else:
                 self.output.append(EventTime(time_of(content), kind == Element.IDLE))

@@ -16,7 +16,7 @@ from pyflink.common import Row, Types
 from pyflink.datastream import ProcessFunction
 from pyflink.datastream.data_stream import DataStream
 from pyflink.java_gateway import get_gateway
-from pyflink.table import StreamTableEnvironment
+from pyflink.table import StreamTableEnvironment, Table
 from pyflink.table.expressions import col
 
 from bridge.codec.ipc import write_batch
@@ -29,6 +29,7 @@ from bridge.flink.arrow_operators import (
     rows_for_members,
     table_of,
     table_of_own,
+    whole_chunks,
     with_operator,
 )
 from bridge.flink.elements import ELEMENT, Element
@@ -351,6 +352,27 @@ def test_chunks_in_pieces_are_put_together(table_envs: MLEnv) -> None:
     with table.execute().collect() as rows:
         found = [(str(row.get_row_kind()), *row) for row in rows]
     assert found == [("+I", 0, 1), ("+I", 1, 1), ("-U", 0, 1), ("+U", 0, 2), ("-U", 1, 1), ("+U", 1, 2)]
+
+
+@pytest.mark.parametrize("sink", [False, True])
+@pytest.mark.fault("jobs", "A script's rows that Flink loses at their end are an error of the job, not missing rows")
+def test_output_without_its_end_is_refused(table_env: StreamTableEnvironment, sink: bool) -> None:
+    def ended(table: Table, end: list[Row]) -> DataStream:
+        chunks, _ = chunks_of(table_env, table, Gathering(rows=2))
+        return chunks.flat_map(lambda chunk: [chunk, *end], ELEMENT)
+
+    def rows(table: Table, end: list[Row]) -> list[Any]:
+        if sink:
+            whole = whole_chunks(table, ended(table, end), "whole", sends_marks=False, ends=True)
+            table = table_of(table_env, whole, column_types(table))
+        else:
+            table = table_of(table_env, ended(table, end), column_types(table), ends=True)
+        with table.execute().collect() as found:
+            return sorted(row[0] for row in found)
+
+    assert rows(numbers(table_env, 4), [Row(Element.END.value, None, b"")]) == [0, 1, 2, 3]
+    with pytest.raises(Exception, match="what the script wrote arrived without its end, so rows are missing"):
+        rows(numbers(table_env, 4), [])
 
 
 def test_functions_between_get_the_configuration_of_the_job(table_envs: MLEnv) -> None:
