@@ -93,11 +93,16 @@ def _lists(values: Values, offsets: Array, all_valid: bool) -> Any:
 def _encode(table_column: TableColumn, cells: Any, column: Column) -> int:
     column_type = type_of(table_column)
     where = f"column {table_column.name!r} ({table_column.type})"
-    values, valid = _present(cells, where)
-    rows = len(values) if valid is None else len(valid)
+    lengths, valid = None, None
+    if column_type.is_array and hasattr(cells, "dense_shape"):
+        lengths, values = flat_sparse(cells, where)
+    else:
+        values, valid = _present(cells, where)
+        if column_type.is_array:
+            lengths, values = _flat(values, where)
     cell_offsets, has_value = None, valid
-    if column_type.is_array:
-        lengths, values = _flat(values, where)
+    rows = len(valid) if valid is not None else len(values if lengths is None else lengths)
+    if lengths is not None:
         cell_offsets, has_value = offsets_of(spread(lengths, valid), where), None
     elif isinstance(values, np.ndarray) and values.ndim != 1:
         raise ValueError(f"{where}: expected cells of shape [rows], got {list(values.shape)}")
@@ -112,9 +117,7 @@ def _encode(table_column: TableColumn, cells: Any, column: Column) -> int:
 
 def _present(cells: Any, where: str) -> Tuple[Values, Optional[Array]]:
     """Valid cells, rows on the first axis, and the mask of valid rows (None for all)."""
-    if hasattr(cells, "dense_shape"):
-        cells = lists_of_sparse(cells, where)
-    elif hasattr(cells, "numpy"):  # an eager tensor
+    if hasattr(cells, "numpy"):  # an eager tensor
         cells = cells.numpy()
     if isinstance(cells, np.ma.MaskedArray):
         mask = np.ma.getmaskarray(cells)  # type: ignore[no-untyped-call]
@@ -145,14 +148,16 @@ def _present(cells: Any, where: str) -> Tuple[Values, Optional[Array]]:
     return _array([cell for cell in cells if cell is not None]), valid
 
 
-def lists_of_sparse(tensor: Any, where: str) -> List[Array]:
-    """Rows of a `tf.SparseTensor`, the form in which scripts read ARRAY columns."""
+def flat_sparse(tensor: Any, where: str) -> Tuple[Array, Values]:
+    """Length of each row of a `tf.SparseTensor`, the form in which scripts read ARRAY columns, and all elements."""
     rows, places = tensor.indices.numpy().T
-    counts = np.bincount(rows, minlength=int(tensor.dense_shape[0]))
-    ends = np.cumsum(counts)
-    if (rows[1:] < rows[:-1]).any() or (places != np.arange(len(rows)) - np.repeat(ends - counts, counts)).any():
+    lengths = np.bincount(rows, minlength=int(tensor.dense_shape[0]))
+    if (rows[1:] < rows[:-1]).any() or (
+        places != np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    ).any():
         raise ValueError(f"{where}: expected a SparseTensor without gaps in its rows")
-    return np.split(tensor.values.numpy(), ends)[:-1]
+    values = tensor.values.numpy()
+    return lengths, _array(values.tolist()) if values.dtype == object else values
 
 
 def _array(cells: List[Any]) -> Values:
