@@ -23,7 +23,7 @@ from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment, Table
 
 from bridge.codec.ipc import read_batch, selected
-from bridge.exceptions import ConfigurationError
+from bridge.exceptions import ConfigurationError, refused_at
 from bridge.files.publishing import FileSink, publish
 from bridge.files.writing import PartFiles
 from bridge.flink.arrow_operators import chunks_of, column_types, keyed, logical_type, table_of, whole_chunks
@@ -121,7 +121,10 @@ class _Write(ProcessFunction):  # type: ignore[misc]
             self._files.close()
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[Row]:
-        kind, _, content = value
+        with refused_at(f"{self._sink.operator}: filePath", OSError):
+            yield from self._take(*value)
+
+    def _take(self, kind: Element, _: object, content: bytes) -> Iterator[Row]:
         if kind == Element.CHUNK:
             batch = read_batch(content)
             give_large_blocks_back(batch.num_rows, len(content))
@@ -151,7 +154,8 @@ class _Publish(KeyedProcessFunction):  # type: ignore[misc]
             return
         if None not in ended and not self._sink.appends:
             written = {name: size for each in ended for name, size in each.items()}
-            publish(self._sink, written)
+            with refused_at(f"{self._sink.operator}: filePath", OSError):
+                publish(self._sink, written)
             rows = [size for size, _ in written.values()]
             cells = [pa.array(list(written), pa.string()), pa.array(rows, pa.int64())]
             yield from pieces(pa.record_batch(cells, list(_WRITTEN)))

@@ -247,6 +247,12 @@ def test_streams_that_cannot_be_written(env: Callable[..., Any], tmp_path: pathl
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_place_that_takes_no_files(env: Callable[..., Any]) -> None:
+    BatchOperator.fromTable(counting(env(1).btenv, 10)).link(ParquetSinkBatchOp(filePath="/proc/a.parquet"))
+    with pytest.raises(BridgeError, match="ParquetSinkBatchOp: filePath: .*/proc/a.parquet"):
+        BatchOperator.execute()
+
+
 def test_a_table_without_rows_has_its_columns(env: Callable[..., Any], tmp_path: pathlib.Path) -> None:
     table_env = env(2).btenv
     none = BatchOperator.fromTable(counting(table_env, 10)).filter("id > 99")
