@@ -315,7 +315,11 @@ def _accident(job: Job, what: str, index: int) -> Callable[[], None]:
             running = [child for child in attempt.children if child.is_in_main]
             if running:
                 child = running[index % len(running)]
-                job.blame(rf"{named(job, child.index)} \(script\.py\): the process killed by signal 9")
+                killed = rf"{named(job, child.index)} \(script\.py\): the process killed by signal 9"
+                if child.index < job.settings.num_workers:
+                    job.blame(killed)
+                else:  # of a server, which is an error only where a worker fails too
+                    attempt.culprits.append(killed)
                 if child.process.host in job.network.cut:  # its error may be late
                     attempt.culprits += _missed(job, child.index)
                 child.kill()
