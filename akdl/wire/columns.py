@@ -93,19 +93,15 @@ def _lists(values: Values, offsets: Array, all_valid: bool) -> Any:
 def _encode(table_column: TableColumn, cells: Any, column: Column) -> int:
     column_type = type_of(table_column)
     where = f"column {table_column.name!r} ({table_column.type})"
-    lengths, valid = None, None
-    if column_type.is_array and hasattr(cells, "dense_shape"):
-        lengths, values = flat_sparse(cells, where)
+    if column_type.is_array:
+        lengths, values, valid = _arrays(cells, where)
+        of_rows = spread(lengths, valid)
+        rows, cell_offsets, has_value = len(of_rows), offsets_of(of_rows, where), None
     else:
         values, valid = _present(cells, where)
-        if column_type.is_array:
-            lengths, values = _flat(values, where)
-    cell_offsets, has_value = None, valid
-    rows = len(valid) if valid is not None else len(values if lengths is None else lengths)
-    if lengths is not None:
-        cell_offsets, has_value = offsets_of(spread(lengths, valid), where), None
-    elif isinstance(values, np.ndarray) and values.ndim != 1:
-        raise ValueError(f"{where}: expected cells of shape [rows], got {list(values.shape)}")
+        if isinstance(values, np.ndarray) and values.ndim != 1:
+            raise ValueError(f"{where}: expected cells of shape [rows], got {list(values.shape)}")
+        rows, cell_offsets, has_value = len(values if valid is None else valid), None, valid
     encoded, lengths_of_values = _encoded(values, column_type.kind, where)
     if lengths_of_values is None:
         filled = Cells(spread(encoded, has_value), valid, cell_offsets)
@@ -146,6 +142,14 @@ def _present(cells: Any, where: str) -> Tuple[Values, Optional[Array]]:
         return (values, None) if isinstance(values, list) else _present(values, where)
     valid = np.array([cell is not None for cell in cells], bool)
     return _array([cell for cell in cells if cell is not None]), valid
+
+
+def _arrays(cells: object, where: str) -> Tuple[Array, Values, Optional[Array]]:
+    """Length of each valid cell, all elements, and the mask of valid rows (None for all)."""
+    if hasattr(cells, "dense_shape"):
+        return (*flat_sparse(cells, where), None)
+    values, valid = _present(cells, where)
+    return (*_flat(values, where), valid)
 
 
 def flat_sparse(tensor: Any, where: str) -> Tuple[Array, Values]:
