@@ -16,8 +16,13 @@ from bridge.codec.decimals import plain_text
 from bridge.exceptions import RowError
 from bridge.schema import Column, Schema
 
+_NULL_ELEMENT = (
+    "the array holds a null, which a list of a tf.train.Example cannot: remove or replace the nulls in SQL, for example with "
+    "ARRAY_REMOVE"
+)
 
-def to_columns(batch: pa.RecordBatch, schema: Schema) -> bytes:
+
+def to_columns(batch: pa.RecordBatch, schema: Schema, where: str = "the input") -> bytes:
     """Serialized message `Rows` with a batch, which may be a slice, of the types of `bridge.codec.ipc.arrow_schema`."""
     columns = []
     for column, cells in zip(schema, batch.columns):
@@ -25,7 +30,7 @@ def to_columns(batch: pa.RecordBatch, schema: Schema) -> bytes:
             columns.append(_buffers(column, cells))
         except pa.ArrowException as error:
             row = next(row for row in range(len(cells)) if not _fits(column, cells.slice(row, 1)))
-            raise RowError(f"column {column.name!r} ({column.type.sql}): row {row} of a batch: {error}") from error
+            raise RowError(f"{where}: column {column.name!r} ({column.type.sql}): row {row} of a batch: {error}") from error
     return serialized_rows(batch.num_rows, columns)
 
 
@@ -37,7 +42,7 @@ def _buffers(column: Column, cells: pa.Array) -> ColumnBuffers:
     if column.type.is_array:
         cell_offsets, cells = _elements(cells)
         if cells.null_count:
-            _refuse_null_elements(column, cell_offsets, cells)
+            raise pa.ArrowInvalid(_NULL_ELEMENT)
     cells = _cast(cells, kind)
     value_offsets: Any = b""
     if value_type == BYTES:
@@ -113,15 +118,6 @@ def _bits(bits: Any, start: int, count: int) -> Any:
 
 def _part(buffer: Any, start: int, size: int) -> memoryview:
     return memoryview(buffer)[start : start + size] if size else memoryview(b"")
-
-
-def _refuse_null_elements(column: Column, offsets: NDArray[np.int32], elements: pa.Array) -> None:
-    position = int(np.asarray(elements.is_null()).argmax())
-    row = int(np.searchsorted(offsets, position, side="right")) - 1
-    raise RowError(
-        f"column {column.name!r} ({column.type.sql}): the array in row {row} of a batch holds a null, which a list "
-        "of a tf.train.Example cannot: remove or replace the nulls in SQL, for example with ARRAY_REMOVE"
-    )
 
 
 def _fits(column: Column, cells: pa.Array) -> bool:

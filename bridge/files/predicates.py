@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, NoReturn
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from akdl.near_names import did_you_mean
+from akdl.near_names import did_you_mean, listed
 from bridge.exceptions import ConfigurationError
 
 _TOKEN = re.compile(
@@ -133,7 +133,7 @@ class _Parser:
             return _Token(text.upper(), self._next().text, place)
         if kind in ("quoted", "word"):
             if text not in self._types:
-                raise ConfigurationError(f"there is no column {text!r}{did_you_mean(text, self._types)}")
+                raise _unknown(text, self._types)
             return _Token("column", text, place)
         if text == "-" and self._peek().kind == "number":
             return _Token("number", f"-{self._next().text}", place)
@@ -207,6 +207,14 @@ def columns_in(expression: pc.Expression, types: Mapping[str, pa.DataType]) -> l
     except (pa.ArrowException, TypeError) as error:
         unknown = re.search(r"FieldRef\.Name\((.*?)\)", str(error))
         if unknown is not None:
-            raise ConfigurationError(f"there is no column {unknown[1]!r}{did_you_mean(unknown[1], types)}") from None
-        raise ConfigurationError(f"{text} does not fit the columns: {str(error).splitlines()[0]}") from None
+            raise _unknown(unknown[1], types) from None
+        columns = ", ".join(f"{name} {types[name]}" for name in used)
+        raise ConfigurationError(
+            f"{text} does not fit the columns ({columns}): compare each column with values of its type, or declare another "
+            "type in schemaStr"
+        ) from None
     return used
+
+
+def _unknown(name: str, types: Mapping[str, pa.DataType]) -> ConfigurationError:
+    return ConfigurationError(f"there is no column {name!r}{did_you_mean(name, types)}; the files have {listed(types)}")

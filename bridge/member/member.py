@@ -252,7 +252,7 @@ class Member:
     def _send(self, batch: pa.RecordBatch, extra_input: int = 0) -> Iterator[WrittenRows]:
         settings = self._settings
         schema = settings.extra_schemas[extra_input - 1] if extra_input else settings.script_schema
-        columns = to_columns(batch, schema)
+        columns = to_columns(batch, schema, settings.operator)
 
         def has_room() -> bool:
             # Rows of a stream may precede the last address. Waiting for the script here would keep the address from arriving.

@@ -156,7 +156,8 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
     def _send(self, batch: pa.RecordBatch, kinds: bytes | None) -> Iterator[InternalRow]:
         """Request the predictions of rows, and yield earlier ones while too many requests are under way."""
         give_large_blocks_back(batch.num_rows, batch.nbytes)
-        columns = to_columns(selected(batch, self._settings.input_schema.names), self._settings.input_schema)
+        settings = self._settings
+        columns = to_columns(selected(batch, settings.input_schema.names), settings.input_schema, settings.process.operator)
         most = _MOST_SENT * len(self._processes)
         while len(self._sent) >= most or (self._sent and self._sent_bytes() + len(columns) > _MOST_SENT_BYTES):
             yield from pieces(*self._next())

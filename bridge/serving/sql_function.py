@@ -48,7 +48,8 @@ class ModelFunction(ScalarFunction):  # type: ignore[misc]
             )
         arrays = [self._array(*each, rows) for each in zip(cells, schema, arrow_schema(schema).types)]
         batch = pa.record_batch(arrays, names=schema.names)
-        predicted = with_outputs(batch, self._process.predict(to_columns(batch, schema)), self._decoder, self._settings)
+        prediction = self._process.predict(to_columns(batch, schema, operator))
+        predicted = with_outputs(batch, prediction, self._decoder, self._settings)
         outputs = [predicted.column(predicted.schema.get_field_index(name)) for name, _ in self._settings.result]
         found = [output.to_pandas(date_as_object=True) for output in outputs]
         return found[0] if len(found) == 1 else pd.concat(found, axis=1)

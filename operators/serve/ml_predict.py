@@ -53,7 +53,7 @@ def serve(given: BinaryIO, answers: BinaryIO) -> None:
             predicted.write_batch(pa.RecordBatch.from_pylist([], schema))
             answers.flush()
             for batch in batches:
-                prediction = process.predict(to_columns(batch, settings.input_schema))
+                prediction = process.predict(to_columns(batch, settings.input_schema, _NAME))
                 predicted.write_batch(selected(with_outputs(batch, prediction, decoder, settings), result.names))
                 answers.flush()
     finally:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 from pyarrow import types
 
+from akdl.near_names import listed
 from akdl.wire.column_type import FLOATS, INTEGERS, Kind, parse_type
 from bridge.exceptions import ConfigurationError
 from bridge.files.file_columns import flink_type
@@ -38,8 +39,10 @@ def schema_of_types(where: str, found: list[tuple[str, pa.DataType]]) -> Schema:
 
 
 def check_repeated(where: str, names: list[str]) -> None:
-    """Refuse names that occur twice."""
+    """Refuse names that occur twice or are empty."""
     repeated = sorted({name for name in names if names.count(name) > 1})
+    if any(not name.strip() for name in names):
+        raise ConfigurationError(f"{where}: a column has an empty name; the columns are {listed(names)}: rename it")
     if repeated:
         raise ConfigurationError(f"{where}: there are several columns named {', '.join(repeated)}: rename them")
 
@@ -78,7 +81,9 @@ def _column_sql(where: str, name: str, arrow: pa.DataType) -> str:
         return parse_type(sql).sql
     except ValueError:  # MAP, ROW, ARRAY of ARRAY, or no type at all
         if types.is_null(arrow):
-            raise ConfigurationError(f"{where}: column {name!r} has only null cells: set schemaStr") from None
+            raise ConfigurationError(
+                f"{where}: column {name!r} has no rows or only null cells, and so no type: set schemaStr"
+            ) from None
         deep = types.is_nested(getattr(arrow, "value_type", arrow))
         remedy = "make columns of its values, or one list per row" if deep else "convert it to a type of SQL, or set schemaStr"
         raise ConfigurationError(f"{where}: column {name!r} has cells of the type {arrow}: {remedy}") from None

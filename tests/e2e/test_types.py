@@ -146,7 +146,7 @@ def test_a_cell_of_ten_megabytes() -> None:
 def test_a_null_inside_an_array_is_refused() -> None:
     useLocalEnv(1)
     table = getMLEnv().btenv.sql_query("SELECT ARRAY[1, CAST(NULL AS INT)] AS numbers")
-    with pytest.raises(RowError, match=r"column 'numbers' \(ARRAY<INT> NOT NULL\).*holds a null"):
+    with pytest.raises(RowError, match=r"^TensorFlow2BatchOp: column 'numbers' \(ARRAY<INT> NOT NULL\): row 0 .*holds a null"):
         BatchOperator.fromTable(table).link(script_op("echo_cells.py", "numbers ARRAY<INT>")).print()
 
 

@@ -128,7 +128,7 @@ def test_slices(sql: str, cells: list[Any], start: int) -> None:
 
 def test_a_null_element_is_refused_with_column_and_row() -> None:
     words = (
-        r"column 'x' \(ARRAY<INT>\): the array in row 1 of a batch holds a null, which a list of a tf.train.Example cannot: "
+        r"^the input: column 'x' \(ARRAY<INT>\): row 1 of a batch: the array holds a null, which a list of a tf.train.Example cannot: "
         "remove or replace the nulls in SQL, for example with ARRAY_REMOVE"
     )
     cells = pa.array([[5], [1], [2, None]], pa.list_(pa.field("element", pa.int32())))

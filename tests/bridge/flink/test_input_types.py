@@ -120,7 +120,7 @@ def test_constants_and_columns_of_nulls(table_env: StreamTableEnvironment) -> No
 
 
 def test_a_null_element_is_refused(table_env: StreamTableEnvironment) -> None:
-    with pytest.raises(RowError, match="column 'x' .*: the array in row 1 of a batch holds a null"):
+    with pytest.raises(RowError, match="column 'x' .*: row 1 of a batch: the array holds a null"):
         arrived(table_env, "SELECT CASE i WHEN 1 THEN ARRAY[i] ELSE ARRAY[i, NULL] END AS x FROM (VALUES (1), (2)) AS m(i)")
 
 

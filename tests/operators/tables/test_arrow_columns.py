@@ -89,7 +89,7 @@ def test_all_types_are_exact_with_nulls_and_in_slices() -> None:
 @pytest.mark.parametrize(
     ("cells", "message"),
     [
-        (pa.nulls(2), "op: column 'c' has only null cells: set schemaStr"),
+        (pa.nulls(2), "op: column 'c' has no rows or only null cells, and so no type: set schemaStr"),
         (pa.array([{"x": 1}]), "op: column 'c' has cells of the type struct<x: int64>: make columns of its values"),
         (pa.array([[[1]]]), "cells of the type list<item: list<item: int64>>: make columns of its values, or one list per row"),
         (pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int8())), "cells of the type map<.*: make columns"),
@@ -102,6 +102,12 @@ def test_all_types_are_exact_with_nulls_and_in_slices() -> None:
 def test_types_that_sql_lacks_are_refused(cells: pa.Array, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         schema_of_types("op", [("c", cells.type)])
+
+
+@pytest.mark.parametrize("name", ["", " "])
+def test_an_empty_name_is_refused_with_its_operator(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"^op: a column has an empty name; the columns are 'a', '{name}': rename it"):
+        schema_of_types("op", [("a", pa.int8()), (name, pa.int8())])
 
 
 @pytest.mark.parametrize(

@@ -53,8 +53,8 @@ def test_types_hold_the_cells(cells: Any, sql: str) -> None:
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
-        (pd.DataFrame({"a": [None]}), "op: column 'a' has only null cells: set schemaStr"),
-        (pd.DataFrame({"a": []}, dtype=object), "only null cells"),
+        (pd.DataFrame({"a": [None]}), "op: column 'a' has no rows or only null cells, and so no type: set schemaStr"),
+        (pd.DataFrame({"a": ["x"]})[:0], "has no rows"),
         (pd.DataFrame({"a": [1, "x"]}), "op: column 'a' has cells without a common type"),
         (pd.DataFrame({"a": pd.to_timedelta(["1s"])}), "op: column 'a' has cells of the type duration"),
         (pd.DataFrame({"a": [[[1]]]}), "cells of the type list"),
