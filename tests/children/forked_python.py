@@ -26,12 +26,14 @@ def main() -> None:
         "executable": program, "arguments": sys.argv[1:], "environment": dict(os.environ), "folder": os.getcwd(), "numbers": inherited,
     }  # fmt: skip
     text = json.dumps(request).encode()
+    signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)  # until they can be sent on: the fork may be faster than this process
     line = socket.socket(socket.AF_UNIX)
     line.connect(os.path.join(os.path.dirname(program), "socket"))
     socket.send_fds(line, [struct.pack("!I", len(text))], namespaces + inherited)
     line.sendall(text)
     for number in FORWARDED:
         signal.signal(number, lambda number, frame: line.send(bytes([number])))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
     for descriptor in inherited:  # whoever waits for their end waits for that of the fork
         os.close(descriptor)
     told = line.recv(16)

@@ -103,8 +103,10 @@ def _forward(fork: Fork, selector: selectors.BaseSelector) -> None:
 
 
 def _kill(fork: Fork, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(fork.pid, number) if number in _ONE_PROCESS else os.killpg(fork.pid, number)
+    for kill in (os.kill,) if number in _ONE_PROCESS else (os.killpg, os.kill):  # it has no group before it is a session
+        with contextlib.suppress(ProcessLookupError):
+            kill(fork.pid, number)
+            return
 
 
 def _reap(fork: Fork, selector: selectors.BaseSelector) -> None:
