@@ -9,9 +9,10 @@ from contextlib import suppress
 
 def free_ports(count: int, address: str = "127.0.0.1") -> list[int]:
     """Return ports that are free, below those that Linux gives to whoever asks for any port: their servers start only later."""
+    draw = random.SystemRandom()  # tests seed the other one, and those beside these would look at the same ports
     found: set[int] = set()
     while len(found) < count:
-        port = random.randrange(10_000, 32_000)
+        port = draw.randrange(10_000, 32_000)
         with suppress(OSError), socket.create_server((address, port)):
             found.add(port)
     return list(found)
