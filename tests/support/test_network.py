@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.leftovers import DEADLINE_S, wait_until
 from tests.support.network import network, why_not
 
 pytestmark = pytest.mark.process
@@ -37,18 +38,19 @@ def test_a_host_goes_with_what_runs_on_it(own_name_is_loopback: bool) -> None:
             said = output.readline().split()
         assert said == [host.name, "127.0.1.1" if own_name_is_loopback else host.address, "127.0.0.1"]
         raise ZeroDivisionError
-    assert child.wait(10) == -9
+    assert child.wait(DEADLINE_S) == -9
     assert interfaces_and_namespaces_of(os.getpid()) == []
 
 
 def test_what_a_killed_program_left_is_removed() -> None:
     code = "import os, signal; from tests.support.network import network\nwith network(2): os.kill(os.getpid(), signal.SIGKILL)"
     killed = subprocess.Popen([sys.executable, "-c", code], cwd=pathlib.Path(__file__).parents[2])
-    killed.wait(30)
+    os.waitid(os.P_PID, killed.pid, os.WEXITED | os.WNOWAIT)  # none beside this one removes what has a process's number
     assert len(interfaces_and_namespaces_of(killed.pid)) == 1 + 2 + 2
+    killed.wait()
     with network(1):
         pass
-    assert interfaces_and_namespaces_of(killed.pid) == []
+    wait_until(lambda: interfaces_and_namespaces_of(killed.pid) == [], "they are removed, perhaps by a test beside this one")
 
 
 def interfaces_and_namespaces_of(pid: int) -> list[Any]:
