@@ -18,13 +18,14 @@ pytestmark = pytest.mark.process
 
 # It has two threads, says its port, and at the end how many MB its memory has grown.
 SERVER = """
-import resource, sys
+import sys
 from concurrent import futures
 import grpc
 from akdl.wire.token import guarded_server
 
-def peak_mb():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+def peak_mb():  # of this program alone: getrusage counts the memory of who started it
+    (line,) = [line for line in open("/proc/self/status") if line.startswith("VmHWM")]
+    return int(line.split()[1]) // 1024
 
 server = guarded_server(futures.ThreadPoolExecutor(2), "secret", "no token")
 length = grpc.unary_unary_rpc_method_handler(lambda message, context: str(len(message)).encode())
