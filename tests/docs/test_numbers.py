@@ -58,6 +58,9 @@ def test_the_accuracy_of_the_first_steps(page: str, tmp_path: Path, capfd: pytes
         for block in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text("utf-8"), re.DOTALL)
         if "def main" in block
     )
+    import tensorflow as tf
+
+    tf.keras.utils.set_random_seed(1)
     script = types.ModuleType("train")
     exec(source, vars(script))  # the page's own script
     random = np.random.default_rng(1)

@@ -22,7 +22,7 @@ from bridge.codec.to_arrow import ColumnDecoder
 from bridge.exceptions import ConfigurationError, TaskError
 from bridge.group.addresses import Address
 from bridge.member.member import Member, registry
-from bridge.member.observer import REPORT_PREFIX
+from bridge.member.observer import REPORT_EVERY_S, REPORT_PREFIX
 from bridge.schema import Schema
 from bridge.settings import GroupSettings, UserFile
 from tests.e2e.jobs import SCRIPTS
@@ -31,6 +31,8 @@ from tests.support.leftovers import DEADLINE_S, is_running, task_processes, wait
 pytestmark = pytest.mark.process
 INPUT, OUTPUT = Schema.parse("id BIGINT NOT NULL"), Schema.parse("worker INT, id BIGINT")
 BATCH = pa.record_batch([pa.array(range(1000), pa.int64())], names=["id"])
+
+START_S = 4.0  # time enough for Python to come to a file that blocks, beside other tests
 
 
 def settings(script: Any, **changes: Any) -> GroupSettings:
@@ -148,9 +150,9 @@ def environment(tmp_path: pathlib.Path) -> pathlib.Path:
 def test_a_pth_file_that_blocks(start: Callable[..., Member], environment: pathlib.Path, line: str, place: str) -> None:
     (environment / "blocks.pth").write_text(f"{line}\n")
     with pytest.raises(TaskError) as caught:
-        list(start("", python=str(environment.parents[2] / "bin/python"), start_timeout_s=1.0).finish())
+        list(start("", python=str(environment.parents[2] / "bin/python"), start_timeout_s=START_S).finish())
     said = str(caught.value).splitlines()[0]
-    assert "the process did not connect within the 1 s of startTimeout. It stood at File " in said and place in said
+    assert "the process did not connect within the 4 s of startTimeout. It stood at File " in said and place in said
     assert said.endswith(f". Before all other code, this Python runs {environment}/blocks.pth: {line}")
 
 
@@ -196,7 +198,7 @@ def test_a_task_that_flink_has_left_is_stopped(start: Callable[..., Member], mon
     assert asked.wait(DEADLINE_S)  # a process that has just started has no command line for a moment, and would not be seen
     wait_until(lambda: not task_processes(), "the process is gone")
     hold.set()
-    waiting.join(20)
+    waiting.join(DEADLINE_S)
     assert not waiting.is_alive()
 
 
@@ -242,7 +244,7 @@ def test_a_process_ends_with_its_parent_even_after_sigkill() -> None:
         *pids, folder = parent.stdout.readline().split()
         assert len(pids) == 2 and all(psutil.pid_exists(int(pid)) for pid in pids) and os.path.isdir(folder)
         parent.send_signal(signal.SIGKILL)
-        parent.wait(20)
+        parent.wait(DEADLINE_S)
         wait_until(lambda: not any(map(is_running, map(int, pids))), "the process is gone, and what its script has started")
         wait_until(lambda: not os.path.exists(folder), "its folder is gone")
     finally:
@@ -286,7 +288,7 @@ def test_reports_arrive_while_the_script_runs_and_the_last_one_with_its_end(
     start: Callable[..., Member], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FLINK_LOG_DIR", str(tmp_path))
-    checkpoints = tmp_path / "checkpoints"
+    checkpoints, began = tmp_path / "checkpoints", time.monotonic()
     member = start(REPORTING, checkpoint_dir=str(checkpoints))
     wait_until(lambda: list(member.poll()) or member.report.step == 1000, "the reports are here")
     assert dict(member.report.metrics) == {"loss": 0.001, "attempt": 0}
@@ -297,4 +299,4 @@ def test_reports_arrive_while_the_script_runs_and_the_last_one_with_its_end(
     (log,) = tmp_path.glob("akdl-*.log")
     lines = [json.loads(line[len(REPORT_PREFIX) :]) for line in log.read_text().splitlines() if line.startswith(REPORT_PREFIX)]
     assert lines[-1] == {"member": "chief 0", "attempt": 0, "step": 1001, "metrics": {"attempt": 0, "loss": 0}}
-    assert len(lines) <= 3, "a thousand reports"
+    assert len(lines) <= 2 + (time.monotonic() - began) / REPORT_EVERY_S, "of a thousand reports"
