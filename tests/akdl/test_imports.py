@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.leftovers import DEADLINE_S
+
 pytestmark = pytest.mark.estimator
 
 ROOT = Path(__file__).parents[2]
@@ -64,7 +66,7 @@ OURS = tuple(ALLOWED)
 
 def in_fresh_interpreter(code: str) -> str:
     command = [sys.executable, "-c", code]
-    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=60).stdout.strip()
+    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=4 * DEADLINE_S).stdout.strip()
 
 
 @pytest.mark.parametrize(

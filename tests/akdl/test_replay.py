@@ -26,6 +26,7 @@ from bridge.group.addresses import Address
 from bridge.member.member import Member
 from bridge.schema import Schema
 from bridge.settings import GroupSettings, UserFile
+from tests.support.leftovers import DEADLINE_S
 from tests.support.warm_python import warm_python
 
 pytestmark = [pytest.mark.process, pytest.mark.tf]
@@ -111,7 +112,7 @@ def replayed(text: str, typed: str | None = None) -> subprocess.CompletedProcess
     (command,) = re.findall("^Replay it with: akdl-replay --pdb (.*)$", text, re.MULTILINE)
     debugger = [] if typed is None else ["--pdb"]
     return subprocess.run(
-        [sys.executable, "-m", "akdl.replay", *debugger, *shlex.split(command)], input=typed, capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "akdl.replay", *debugger, *shlex.split(command)], input=typed, capture_output=True, text=True, timeout=4 * DEADLINE_S
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 
 import psutil
 
-DEADLINE_S = 30.0 * float(os.environ.get("AKDL_TEST_TIME_FACTOR", "1"))
+from tests.support.deadline import DEADLINE_S
 
 
 def wait_until(condition: Callable[[], bool], what: str, deadline_s: float = DEADLINE_S) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from akdl import testing
+from tests.support.deadline import DEADLINE_S
 from tests.support.ports import free_ports
 from tests.support.warm_python import warm_python
 
@@ -26,7 +27,7 @@ def run_group(
     user_params: dict[str, Any],
     num_servers: int = 0,
     chief_coordinates: bool = False,
-    timeout_s: float = 150,
+    timeout_s: float = 5 * DEADLINE_S,
     checkpoint_dir: Path | None = None,
 ) -> list[dict[str, Any]]:
     """Run a script in a group with one worker per table and return the rows that the chief wrote.

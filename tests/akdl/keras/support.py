@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from akdl.user_code.module import load_module
+from tests.support.deadline import DEADLINE_S
 from tests.support.ports import free_ports
 from tests.support.tf_group import ROOT, PythonProcess
 
@@ -110,7 +111,7 @@ def without_val(config: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in config.items() if key != "val_data_args"}
 
 
-def run_cli(folder: Path, workers: int, arguments: list[str], timeout_s: float = 150) -> list[str]:
+def run_cli(folder: Path, workers: int, arguments: list[str], timeout_s: float = 5 * DEADLINE_S) -> list[str]:
     """Run `akdl-keras` in each worker of a group and return what each printed; all have to end well."""
     folder.mkdir(parents=True, exist_ok=True)
     cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(workers)]}

@@ -14,6 +14,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from akdl.process.preflight import GRPCIO, TF1_OPERATOR, UNUSABLE, deadlocks, missing, versions
+from tests.support.leftovers import DEADLINE_S
 
 ROOT = Path(__file__).parents[3]
 (BOTH_SIDES,) = (
@@ -75,7 +76,7 @@ def test_versions_of_this_environment() -> None:
 def run(*arguments: str, **variables: Any) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
     return subprocess.run(
-        [sys.executable, *arguments], env=environment, cwd=ROOT, capture_output=True, text=True, timeout=60
+        [sys.executable, *arguments], env=environment, cwd=ROOT, capture_output=True, text=True, timeout=4 * DEADLINE_S
     )  # fmt: skip
 
 

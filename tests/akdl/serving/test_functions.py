@@ -20,6 +20,7 @@ from akdl.serving.model import ServedModel
 from akdl.serving.output_cells import OutputColumn
 from akdl.serving.prediction_errors import ServingError, SignatureError
 from akdl.wire import Serving, TableColumn
+from tests.support.leftovers import DEADLINE_S
 
 Make = Callable[..., ServedModel]
 
@@ -190,4 +191,4 @@ def load(path, factor=1):
 @pytest.mark.process
 def test_the_server_loads_without_tensorflow() -> None:
     code = "import sys; sys.modules['tensorflow'] = None; import akdl.serving.model_server"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=4 * DEADLINE_S)

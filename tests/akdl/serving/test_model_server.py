@@ -26,7 +26,7 @@ from akdl.wire.columns import decode_columns, encode_columns
 from akdl.wire.service import PREDICT_SERVICE
 from akdl.wire.token import TOKEN
 from tests.akdl.serving import models
-from tests.support.leftovers import wait_until
+from tests.support.leftovers import DEADLINE_S, wait_until
 from tests.support.strangers import strangers
 
 pytestmark = [
@@ -69,7 +69,7 @@ class Server:
         if self.pipe is not None:
             os.close(self.pipe)
             self.pipe = None
-        return self.process.wait(20)
+        return self.process.wait(DEADLINE_S)
 
 
 class Client:
@@ -163,7 +163,7 @@ def test_several_clients_of_a_packed_model() -> None:
             for own in clients:
                 own.channel.close()
             server.process.send_signal(signal.SIGTERM)
-            assert server.process.wait(20) == 0
+            assert server.process.wait(DEADLINE_S) == 0
             assert os.listdir(server.folder) == []
     assert len(answers) == 80
     assert all(answer.rows == wanted for answer in answers)
@@ -251,7 +251,7 @@ def test_ends_with_a_killed_parent() -> None:
         client.describe()
         client.channel.close()
         parent.kill()
-        parent.wait(20)
+        parent.wait(DEADLINE_S)
         parent.stdout.close()
 
         def gone() -> bool:
@@ -278,5 +278,5 @@ def test_the_work_folder_stays_while_somebody_is_about_to_join() -> None:
             with pytest.raises(subprocess.TimeoutExpired):
                 server.process.wait(0.5)
             assert work.is_dir()
-        assert server.process.wait(20) == 0
+        assert server.process.wait(DEADLINE_S) == 0
         assert not work.exists()

@@ -17,7 +17,7 @@ PROGRAM = """
 import sys, threading, time
 from akdl.serving.stalled_batches import UNWATCHED, BatchWatch, WatchedCall
 
-watch = BatchWatch(0.2, sys.argv[1])
+watch = BatchWatch(1.0, sys.argv[1])
 
 def compute(call, rows, seconds):
     with watch.batch(call, rows):
@@ -25,7 +25,7 @@ def compute(call, rows, seconds):
 
 threading.Thread(target=compute, args=(UNWATCHED, [1], 600), daemon=True).start()
 for row in range(8):
-    compute(WatchedCall("quick"), [row], 0.1)  # longer than the limit, all in all
+    compute(WatchedCall("quick"), [row], 0.2)  # longer than the limit, all in all
 threading.Thread(target=compute, args=(WatchedCall("slow"), range(4, 7), 600), daemon=True).start()
 time.sleep(600)
 """

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from bridge.folders.program_folder import named_by_content, program_folder, scratch_folder
+from tests.support.leftovers import DEADLINE_S
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def test_a_scratch_folder_in_it_goes_with_its_block() -> None:
 
 def test_the_folder_goes_with_the_program() -> None:
     code = "import os; from bridge.folders.program_folder import program_folder as f; print(f(), os.path.isdir(f()))"
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=4 * DEADLINE_S)
     folder, existed = done.stdout.split()
     assert existed == "True" and not os.path.exists(folder)
 

@@ -14,6 +14,7 @@ import pytest
 from bridge.exceptions import ConfigurationError
 from bridge.folders.shipped import path_on_host, ship, ship_own_packages
 from tests.support.installs import wheel
+from tests.support.leftovers import DEADLINE_S
 
 # Prints from where our packages were imported, and the files that travel with a job.
 DRIVER = """
@@ -54,7 +55,7 @@ def test_our_packages_travel_from_where_they_are(tmp_path: pathlib.Path, install
         ours = {name for name in archive.namelist() if name.startswith(("akdl/", "bridge/", "operators/"))}
     place = str(wheel() if installed == "as a file" else tmp_path)
     command = [sys.executable, "-I", "-S", "-B", "-c", DRIVER, place]  # -S: nothing but Python and that place
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=4 * DEADLINE_S)
     assert done.returncode == 0, done.stderr
     origin, files = json.loads(done.stdout)
     assert origin == os.path.join(place, "bridge", "__init__.py")

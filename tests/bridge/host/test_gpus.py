@@ -16,7 +16,7 @@ import pytest
 
 from bridge.exceptions import ConfigurationError
 from bridge.host import gpus
-from tests.support.leftovers import wait_until
+from tests.support.leftovers import DEADLINE_S, wait_until
 
 ROOT = pathlib.Path(__file__).parents[3]
 UUIDS = ("GPU-aaaa-1", "GPU-bbbb-2", "GPU-cccc-3")
@@ -102,7 +102,7 @@ def test_a_lease_lasts_as_long_as_the_child_whatever_becomes_of_the_parent(folde
         assert holder.said() == "0"
         assert not is_free(folder, "0")
         holder.process.kill()
-        holder.process.wait(20)
+        holder.process.wait(DEADLINE_S)
         assert not is_free(folder, "0")
         holder.kill_child()
         wait_until(lambda: is_free(folder, "0"), "the GPU is free again")
@@ -124,7 +124,7 @@ def test_other_children_do_not_hold_it(folder: str) -> None:
     child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE, close_fds=False)
     leased.release()
     wait_until(lambda: is_free(folder, "0"), "its copies are closed, which the start of a program does one by one")
-    child.communicate(timeout=20)
+    child.communicate(timeout=DEADLINE_S)
 
 
 def test_threads_of_one_process_compete_too(folder: str) -> None:

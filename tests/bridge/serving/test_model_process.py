@@ -218,11 +218,11 @@ def test_a_python_that_blocks(tmp_path: pathlib.Path) -> None:
     (packages,) = (tmp_path / "env").glob("lib/python3*/site-packages")
     (packages / "blocks.pth").write_text("import blocker\n")
     (packages / "blocker.py").write_text("import threading\n\nthreading.Event().wait()\n")
-    settings = ModelSettings("TestOp", "blocks", "{}", "secret", str(tmp_path / "env/bin/python"), start_timeout_s=1.0, gpus=0)
+    settings = ModelSettings("TestOp", "blocks", "{}", "secret", str(tmp_path / "env/bin/python"), start_timeout_s=4.0, gpus=0)
     with pytest.raises(TaskError) as caught:
         ModelProcess(settings, "model")
     said = str(caught.value).splitlines()[0]
-    assert "It did not start within the 1 s of startTimeout. It stood at File " in said and '/blocker.py", line 3' in said
+    assert "It did not start within the 4 s of startTimeout. It stood at File " in said and '/blocker.py", line 3' in said
     assert said.endswith(f"this Python runs {packages}/blocks.pth: import blocker")
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from bridge.workarounds import local_python
 from bridge.workarounds.local_python import python_of_local_jobs, start_worker_request
+from tests.support.leftovers import DEADLINE_S
 
 BOOT = ["-m", "pyflink.fn_execution.beam.beam_boot", "--id=5-1", "--provision_endpoint=localhost:1"]
 
@@ -44,7 +45,7 @@ def test_a_worker_of_a_local_job_calls_the_driver_and_imports_little(error: byte
     server.start()
     try:
         done = subprocess.run(
-            [python_of_local_jobs(), *BOOT], capture_output=True, text=True, timeout=60,
+            [python_of_local_jobs(), *BOOT], capture_output=True, text=True, timeout=4 * DEADLINE_S,
             env={
                 **os.environ, "PYTHON_LOOPBACK_SERVER_ADDRESS": f"127.0.0.1:{port}", "PYTHONPROFILEIMPORTTIME": "1",
                 "http_proxy": "http://127.0.0.1:9", "no_proxy": "",

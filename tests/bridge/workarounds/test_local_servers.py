@@ -19,7 +19,7 @@ from pyflink.version import __version__
 from bridge.workarounds.local_servers import _private_address, close_servers
 from tests.support import network
 from tests.support.environment import ENVIRONMENT
-from tests.support.leftovers import wait_until
+from tests.support.leftovers import DEADLINE_S, wait_until
 
 pytestmark = pytest.mark.process
 ROOT = pathlib.Path(__file__).parents[3]
@@ -61,7 +61,7 @@ def local_program(owner: str, folder: pathlib.Path) -> Iterator[list[str]]:
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, **pipes) as program:  # type: ignore[call-overload]
         try:
-            wait_until(lambda: running.exists() or program.poll() is not None, "the job runs")
+            wait_until(lambda: running.exists() or program.poll() is not None, "the job runs", 4 * DEADLINE_S)
             assert program.poll() is None, program.stderr.read()
             address = program.stdout.readline().strip()
             yield [*open_ports(psutil.Process(program.pid)), *([address] if address.startswith("unix:") else [])]

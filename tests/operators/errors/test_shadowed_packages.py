@@ -11,6 +11,7 @@ import pytest
 
 from operators.errors.shadowed_packages import check_shadowing
 from tests.support.installs import ROOT
+from tests.support.leftovers import DEADLINE_S
 
 
 def test_ours_are_found() -> None:
@@ -30,7 +31,9 @@ def test_a_file_that_hides_ours(tmp_path: pathlib.Path, name: str, on_the_path: 
     job.write_text("from operators import useLocalEnv\n")
     path = os.pathsep.join([*([str(folder)] if on_the_path else []), str(ROOT)])
     command = [sys.executable, "-S", str(job)]  # without the finder of a checkout's packages, as where a wheel is installed
-    run = subprocess.run(command, capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONPATH": path})
+    run = subprocess.run(
+        command, capture_output=True, text=True, timeout=4 * DEADLINE_S, env={**os.environ, "PYTHONPATH": path}
+    )
     lines = run.stderr.splitlines()
     assert run.returncode == 1 and len(lines) <= 15, run.stderr
     package = name.split("/")[0].removesuffix(".py")

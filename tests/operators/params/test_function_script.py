@@ -16,6 +16,7 @@ import pytest
 from bridge.exceptions import ConfigurationError
 from operators import TensorFlow2BatchOp
 from operators.params.function_script import script_of
+from tests.support.leftovers import DEADLINE_S
 
 RATE = 0.5
 LIMITS = {"low": -math.inf, "names": ["a", ("b", None)]}
@@ -43,7 +44,9 @@ def train(task_config: OrderedDict[str, Any]) -> Any:
 def _run(function: Any, argument: Any) -> Any:
     """Run the script of a function elsewhere, as a process does."""
     code = f"{script_of(function).text}\nimport sys, json\nprint(json.dumps(main(json.loads(sys.argv[1]))))"
-    done = subprocess.run([sys.executable, "-c", code, js.dumps(argument)], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code, js.dumps(argument)], capture_output=True, text=True, timeout=4 * DEADLINE_S
+    )
     assert done.returncode == 0, done.stderr
     return js.loads(done.stdout)
 

@@ -20,7 +20,7 @@ from bridge.exceptions import ConfigurationError, SchemaError, TaskError
 from operators import MLEnv, resetEnv, useLocalEnv
 from operators.serve.ml_predict import settings_of
 from tests.support.environment import ENVIRONMENT
-from tests.support.leftovers import is_running, task_processes, wait_until
+from tests.support.leftovers import DEADLINE_S, is_running, task_processes, wait_until
 
 SCORE = """
 import numpy as np
@@ -303,15 +303,15 @@ def predicting(path: str, **params: object) -> Iterator[tuple[subprocess.Popen[b
         assert answers.read_next_batch().num_rows == 0  # it is loaded
         yield process, answers.read_next_batch()["y"].to_pylist()
         process.stdin.close()
-        assert process.stderr.read() == b"" and process.wait(60) == 0
+        assert process.stderr.read() == b"" and process.wait(2 * DEADLINE_S) == 0
 
 
 @pytest.mark.process
 @pytest.mark.fault("hosts", "The process of ML_PREDICT ends when its JVM dies")
 def test_it_ends_with_its_input(score: str) -> None:
-    with predicting(score) as (process, answer):
+    with predicting(score) as (_, answer):
         assert answer == [2.0, 5.0]
-        (model,) = psutil.Process(process.pid).children()
+        (model,) = task_processes()
     wait_until(lambda: not is_running(model.pid), "the model's process has ended")
 
 

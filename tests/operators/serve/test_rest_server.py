@@ -23,6 +23,7 @@ from operators import PipelineModel, TFSavedModelPredictor
 from operators.serve.rest_server import main
 from tests.akdl.serving import models
 from tests.support.environment import ENVIRONMENT
+from tests.support.leftovers import DEADLINE_S
 
 needs_tf = pytest.mark.tf
 LINE = re.compile(r"akdl-serve: (\S+), version (\d+), at http://127.0.0.1:(\d+)/v1/models/\1\n")
@@ -53,7 +54,7 @@ class Served:
         self.port = int(port)
 
     def ask(self, method: str, path: str, body: object = None, **headers: str) -> tuple[int, Any]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=2 * DEADLINE_S)
         with contextlib.closing(connection):
             sent = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
             connection.request(method, path, sent, headers)
@@ -68,7 +69,7 @@ class Served:
 
     def end(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)
-        self.log += self.process.communicate(timeout=60)[0]
+        self.log += self.process.communicate(timeout=2 * DEADLINE_S)[0]
         return self.process.returncode
 
 
@@ -231,7 +232,7 @@ def test_pipelines_with_a_token_after_a_kill_and_when_slow(tmp_path: pathlib.Pat
         status, answer = server.ask("GET", "/v1/models/again")
         assert status == 503 and answer["error"].startswith("the model has computed one batch for ")
         began = time.monotonic()
-        assert server.end(signal.SIGINT) == 0 and time.monotonic() - began < 20 and os.listdir(temp) == []
+        assert server.end(signal.SIGINT) == 0 and time.monotonic() - began < DEADLINE_S and os.listdir(temp) == []
         assert TOKEN not in server.log and "Traceback" not in server.log
 
 
