@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.leftovers import wait_until
+
 BUSY_S = 0.5
 BUSY = f"import time\nwhile time.process_time() < {BUSY_S}: pass\n"
 
@@ -42,9 +44,14 @@ def test_kinds_of_processes(processes: Any, tmp_path: pathlib.Path) -> None:
     java.symlink_to("/bin/sleep")
     commands = [[str(java), "60"], [sys.executable, "-c", "import time; time.sleep(60)", "akdl.entry"], ["sleep", "60"]]
     children = [subprocess.Popen(command) for command in commands]
+
+    def seen() -> list[str | None]:
+        kinds = {process.pid: kind for kind, process in processes.processes()}
+        return [kinds.get(child.pid) for child in children]
+
     try:
-        seen = {process.pid: kind for kind, process in processes.processes()}
-        assert [seen.get(child.pid) for child in children] == ["jvm", "tensorflow", None]
+        # A process that has just started has no command line for a moment.
+        wait_until(lambda: seen() == ["jvm", "tensorflow", None], "they are told apart")
         assert set(processes.resident_mb()) == set(processes.KINDS)
         assert processes.peak_mb(children[1].pid) > 1
     finally:

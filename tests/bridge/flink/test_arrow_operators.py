@@ -245,8 +245,8 @@ def test_all_results_are_asked_for_when_no_more_rows_come_soon(table_envs: MLEnv
     at_the_end, _ = chunks_of(table_env, numbers(table_env, 12), Gathering(rows=5, wait_s=LONG_S), sends_all_out=True)
     with at_the_end.map(lambda element: element[0], Types.INT()).execute_and_collect() as found:
         assert list(found) == [Element.CHUNK] * 2 + [Element.ALL_OUT]
-    # Flink's source makes ten rows at once, so the timer is set by a full chunk, and no row waits when it fires.
-    in_time, _ = chunks_of(table_env, table_env.from_path("bursts"), Gathering(rows=10, wait_s=0.01), sends_all_out=True)
+    # Flink's source makes ten rows at once each second, so the chunk is full long before the timer fires.
+    in_time, _ = chunks_of(table_env, table_env.from_path("bursts"), Gathering(rows=10, wait_s=0.3), sends_all_out=True)
     with in_time.map(lambda element: element[0], Types.INT()).execute_and_collect() as found:
         kinds = [next(found) for _ in range(4)]
     assert kinds == [Element.CHUNK, Element.ALL_OUT] * 2

@@ -181,7 +181,7 @@ def test_rows_that_come_back_have_to_fit_the_schema(start: Start) -> None:
 def test_closing_ends_a_process_whatever_it_does(start: Start) -> None:
     subtask = start("import time\ndef main(config):\n    time.sleep(600)\n")
     subtask.start()
-    assert len(task_processes()) == 1
+    wait_until(lambda: len(task_processes()) == 1, "the process runs")
     subtask.end()
     assert not task_processes()
 

@@ -154,8 +154,7 @@ def main(config):
     checkpoint = first.checkpoint()
     first.end()
     again = start(ECHO, replay=UNCOMMITTED, subtask={"states": checkpoint, "attempt": 1})
-    again.start()
-    assert sum(again.end_input(), []) == [2, 3], "rows that the script has taken but not committed"
+    assert again.start() + sum(again.end_input(), []) == [2, 3], "rows that the script has taken but not committed"
 
 
 @pytest.mark.fault("jobs")
@@ -195,9 +194,8 @@ def test_rows_kept_by_a_checkpoint_are_given_by_the_first_timer_too(start: Start
     checkpoint = first.checkpoint()
     first.end()
     again = start(subtask={"states": checkpoint, "attempt": 1})
-    list(again.function.on_timer(1, again))
-    again.start()
-    assert sum(again.end_input(), []) == [1, 2]
+    rows = list(again._ids(again.function.on_timer(1, again)))
+    assert rows + again.start() + sum(again.end_input(), []) == [1, 2]
 
 
 def unfinished(start: Start, *chunks: list[int], **subtask: Any) -> Any:
@@ -229,8 +227,7 @@ def test_rows_of_members_of_a_savepoint_that_are_partly_done(start: Start) -> No
     done = unfinished(start, [3, 4, 5])
     done["akdl_done"].update(2)
     again = start(keys=[[KEY, 12]], subtask={"others": {12: done}})
-    again.start()
-    rows = again.feed([6])
+    rows = again.start() + again.feed([6])
     assert rows + sum(again.end_input(), []) == [5, 6]
 
 
@@ -325,8 +322,7 @@ def main(config):
         first.look_until(1)
     checkpoint = first.checkpoint()
     again = start(replay=UNCOMMITTED, subtask={"states": checkpoint, "attempt": 1})
-    again.start()
-    assert sum(again.end_input(), []) == [1, 2]
+    assert again.start() + sum(again.end_input(), []) == [1, 2]
 
 
 def test_the_end_of_input_is_told_by_one_timer(start: Start) -> None:

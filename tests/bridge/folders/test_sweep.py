@@ -14,7 +14,7 @@ import pytest
 from bridge.folders.process_folder import ProcessFolder
 from bridge.folders.sweep import sweep
 from bridge.folders.user_folders import model_place
-from tests.support.leftovers import wait_until
+from tests.support.leftovers import is_running, wait_until
 
 pytestmark = pytest.mark.process
 
@@ -50,6 +50,7 @@ def test_folders_of_a_killed_program_and_its_removers_go_at_the_next_start(tempo
         remover.kill()
         owner.send_signal(signal.SIGKILL)
         owner.wait()
+    wait_until(lambda: not is_running(remover.pid), "its remover has ended")
     assert all(map(os.path.isdir, folders))
     sweep()
     assert not any(map(os.path.exists, folders))

@@ -121,8 +121,8 @@ def test_leftovers_of_the_killed(tmp_path: pathlib.Path, place: pathlib.Path) ->
     """The process that removes is killed with its user: the next process of ours that starts removes what is left."""
     left = open_interpreter("Op", archive_of(make_environment(tmp_path / "one")))
     # Right after its start, a process may have no command line yet.
-    wait_until(removers, "the remover runs")
-    (remover,) = removers()
+    wait_until(lambda: bool(removers(place)), "the remover runs")
+    (remover,) = removers(place)
     remover.send_signal(signal.SIGKILL)
     wait_until(lambda: not remover.is_running(), "the remover is gone")
     left.release()
@@ -131,11 +131,11 @@ def test_leftovers_of_the_killed(tmp_path: pathlib.Path, place: pathlib.Path) ->
     wait_until(lambda: not os.path.exists(left.path), "what was left is gone")
 
 
-def removers() -> list[psutil.Process]:
+def removers(place: pathlib.Path) -> list[psutil.Process]:
     found = []
     for child in psutil.Process().children():
         with suppress(psutil.NoSuchProcess):  # one of another test that has ended, and that nobody has reaped yet
-            if "akdl_envs" in " ".join(child.cmdline()):
+            if str(place) in " ".join(child.cmdline()):
                 found.append(child)
     return found
 

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from bridge.host.process import ChildProcess, describe_exit
-from tests.support.leftovers import is_running, wait_until
+from tests.support.leftovers import DEADLINE_S, is_running, wait_until
 
 pytestmark = pytest.mark.process
 CHILD = str(pathlib.Path(__file__).parents[2] / "children" / "misbehave.py")
@@ -39,7 +39,7 @@ class Started:
 @pytest.mark.parametrize("status", [0, 3])
 def test_exit_status_and_last_lines(status: int) -> None:
     with Started("exit", status) as started:
-        assert started.child.wait(20)
+        assert started.child.wait(DEADLINE_S)
         assert started.child.exit_status == status
         assert started.child.last_lines == ["way: exit"]
         wait_until(lambda: started.exits == [1], "on_exit is called once")
@@ -47,14 +47,15 @@ def test_exit_status_and_last_lines(status: int) -> None:
 
 def test_killed_by_a_signal() -> None:
     with Started("signal", signal.SIGKILL.value) as started:
-        assert started.child.wait(20)
+        assert started.child.wait(DEADLINE_S)
         assert started.child.exit_status == -signal.SIGKILL
         assert "SIGKILL" in repr(started.child)
 
 
 def test_only_the_last_lines_are_kept_but_all_are_passed_on() -> None:
     with Started("lines", 5000) as started:
-        assert started.child.wait(20)
+        assert started.child.wait(DEADLINE_S)
+        wait_until(lambda: len(started.lines) > 5000, "all lines are read")
         assert started.child.last_lines == [f"line {number}" for number in range(4990, 5000)]
         assert started.lines == ["way: lines", *(f"line {number}" for number in range(5000))]
 
@@ -77,14 +78,14 @@ def test_a_child_that_ignores_sigterm_is_killed() -> None:
 
 def test_patience_lets_a_child_end_by_itself() -> None:
     with Started("exit", 0) as started:
-        started.child.stop(20)
+        started.child.stop(DEADLINE_S)
         assert started.child.exit_status == 0
 
 
 @pytest.mark.fault("scripts", "Processes that a script started end with it")
 def test_what_the_child_started_ends_with_it() -> None:
     with Started("grandchild") as started:
-        assert started.child.wait(20)
+        assert started.child.wait(DEADLINE_S)
         grandchild = int(started.lines[1].split()[1])
         wait_until(lambda: not is_running(grandchild), "the grandchild is gone")
 
@@ -93,7 +94,7 @@ def test_a_missing_program_leaves_nothing_open() -> None:
     before = psutil.Process().num_fds()
     with pytest.raises(FileNotFoundError):
         ChildProcess(["/does/not/exist"], {}, "/", print, lambda: None, kept_lines=1)
-    assert psutil.Process().num_fds() == before
+    wait_until(lambda: psutil.Process().num_fds() <= before, "nothing is left open")  # other threads have theirs for a moment
 
 
 @pytest.mark.parametrize(

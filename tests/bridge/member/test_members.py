@@ -192,15 +192,21 @@ def test_an_echo_without_a_reason_comes_with_what_is_known_of_the_others(groups:
     assert f"worker 0 on {own_host()}: has read 0 of 5 rows, last progress" in text
 
 
-def test_a_server_that_fails_before_a_worker_has_used_it_is_no_error(groups: Groups, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_server_that_fails_before_a_worker_has_used_it_is_no_error(
+    groups: Groups, caplog: pytest.LogCaptureFixture, tmp_path: pathlib.Path
+) -> None:
     script = HELPERS + (
         "def main(config):\n"
         "    if config.task_type == 'ps':\n"
         "        raise ValueError('no rows')\n"
+        f"    while not os.path.exists({str(tmp_path / 'failed')!r}):\n"
+        "        time.sleep(0.05)\n"
         "    time.sleep(1.5)\n"  # so that members look at each other once more before the end
         "    write(config, config.dataset_length)\n"
     )
     groups.start(script, 1, 1, rows=[7])
+    wait_until(lambda: groups.members[1]._session.failure is not None, "the server has failed")
+    (tmp_path / "failed").touch()
     assert groups.wait() == {"chief 0": [("chief 0", "7")], "ps 0": []}
     (said,) = [record.message for record in caplog.records if record.levelname == "WARNING" and "numPSs" in record.message]
     assert (
