@@ -10,6 +10,7 @@ import org.apache.flink.api.python.shaded.org.apache.arrow.vector.ipc.ArrowStrea
 import org.apache.flink.metrics.Counter;
 import org.apache.flink.metrics.Gauge;
 import org.apache.flink.metrics.MetricGroup;
+import org.apache.flink.runtime.state.StateInitializationContext;
 import org.apache.flink.streaming.api.graph.StreamConfig;
 import org.apache.flink.streaming.api.operators.BoundedOneInput;
 import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
@@ -61,6 +62,7 @@ public class ArrowToRows extends TableStreamOperator implements OneInputStreamOp
   private final String folder;
   private final boolean ends; // END is the last element
   private boolean hasEnded = false;
+  private boolean isRestored; // its END may have come before the checkpoint
   private BufferAllocator allocator;
   private StreamRecord out;
   private Counter rowsIn;
@@ -78,6 +80,11 @@ public class ArrowToRows extends TableStreamOperator implements OneInputStreamOp
     ends = ((Boolean) references[3]).booleanValue();
     setup(task, config, output);
     setProcessingTimeService(service);
+  }
+
+  public void initializeState(StateInitializationContext context) throws Exception {
+    super.initializeState(context);
+    isRestored = context.isRestored();
   }
 
   public void open() throws Exception {
@@ -159,8 +166,8 @@ public class ArrowToRows extends TableStreamOperator implements OneInputStreamOp
   }
 
   public void endInput() throws Exception {
-    if (ends && !hasEnded) {
-      throw new IllegalStateException("what the script wrote arrived without its end, so rows are missing. Run the job again");
+    if (ends && !hasEnded && !isRestored) {
+      throw new IllegalStateException("the last results of an operator did not arrive, so rows are missing. Run the job again");
     }
     if (takesWatermarks) {
       setTime(Long.MAX_VALUE, false);

@@ -70,6 +70,7 @@ import java.util.UUID;
  *
  * <p>With `sendsAllOut`, and without keys, a chunk that leaves before a watermark, a barrier or the end, or after `waitMs` unless
  * full chunks flow, is ALL_OUT: the function may hold back what it makes of chunks until then. It has no rows if all have left.
+ * END follows the last row.
  */
 public class RowsToArrow extends TableStreamOperator
     implements OneInputStreamOperator, BoundedOneInput, ProcessingTimeCallback, Gauge {
@@ -257,10 +258,13 @@ public class RowsToArrow extends TableStreamOperator
   }
 
   public void endInput() throws Exception {
-    if (ends && !outputHasEnded) {
-      throw new IllegalStateException("what the script wrote arrived without its end, so rows are missing. Run the job again");
+    if (ends && !outputHasEnded && restored < 0) { // before a restored checkpoint it may have come already
+      throw new IllegalStateException("the last results of an operator did not arrive, so rows are missing. Run the job again");
     }
     flushAll();
+    if (sendsAllOut) {
+      emit(Row.of(new Object[] {END, null, NOTHING}));
+    }
     sendMark(END, 0);
     hasEnded = true; // what follows in the final checkpoint finds no receiver
   }

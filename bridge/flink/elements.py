@@ -38,7 +38,7 @@ class Element(enum.IntEnum):
     - `PIECE`: the begin of such an Arrow stream, which continues in the next element.
     - `WATERMARK`, `IDLE`: as above, for the subtask of ArrowToRows that gets it.
     - `START`, `CHECKPOINT`, `COMPLETE`, `END`: for files, see RowsToArrow.java; the number of a checkpoint in 8 bytes.
-    - `END`: also behind all that a script has written; without it the job fails, since rows are missing.
+    - `END`: also behind all that a script or a predictor has written; without it the job fails, since rows are missing.
     - `ALL_OUT`: for predictors; a last chunk or no bytes, behind which the results of all chunks have to leave.
     """
 

@@ -28,7 +28,7 @@ from bridge.codec.to_columns import to_columns
 from bridge.files.parts import parts_from
 from bridge.files.reading import FileParts, FileTable, SourceFiles
 from bridge.flink.arrow_operators import chunks_of, column_types, logical_type, table_of, upsert_keys
-from bridge.flink.elements import ELEMENT, Element, Origin, pieces, with_origin
+from bridge.flink.elements import ELEMENT, Element, Origin, element, pieces, with_origin
 from bridge.flink.file_rows import in_small_bundles, parts_of_files
 from bridge.flink.metrics import PredictionMetrics
 from bridge.flink.time_attributes import PROCTIME, ROWTIME, event_time, time_attributes, with_plain_times
@@ -92,9 +92,10 @@ def predict_table(
     if read is not None:
         in_small_bundles(predicted.start_new_chain())
     schema = event_time(None if rowtime is None else (rowtime, "SOURCE_WATERMARK()"), key)
-    result = table_of(table_env, predicted, columns, schema, updates, uid("result"))
+    ends = read is None
+    result = table_of(table_env, predicted, columns, schema, updates, uid("result"), ends=ends)
     if not proctimes:
-        return with_origin(result, None if updates else Origin(predicted, [name for name, _ in columns]))
+        return with_origin(result, None if updates else Origin(predicted, [name for name, _ in columns], ends=ends))
     view = f"akdl_predicted_{group}"
     table_env.create_temporary_view(view, result)
     cells = [f"PROCTIME() AS {quoted(name)}" if name in proctimes else quoted(name) for name, _ in settings.columns]
@@ -149,9 +150,11 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
         elif arrow:
             batch = read_batch(arrow)
             yield from self._send(batch, kinds_by_key(batch, kinds, self._key) if kinds and self._key else kinds)
-        all_out = kind == Element.ALL_OUT or self._reader is not None
+        all_out = kind in (Element.ALL_OUT, Element.END) or self._reader is not None
         while self._sent and (all_out or self._sent[0][2].is_done):
             yield from pieces(*self._next())
+        if kind == Element.END:
+            yield element(Element.END, None, b"")
 
     def _send(self, batch: pa.RecordBatch, kinds: bytes | None) -> Iterator[InternalRow]:
         """Request the predictions of rows, and yield earlier ones while too many requests are under way."""

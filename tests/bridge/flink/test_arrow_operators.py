@@ -244,7 +244,7 @@ def test_all_results_are_asked_for_when_no_more_rows_come_soon(table_envs: MLEnv
     )
     at_the_end, _ = chunks_of(table_env, numbers(table_env, 12), Gathering(rows=5, wait_s=LONG_S), sends_all_out=True)
     with at_the_end.map(lambda element: element[0], Types.INT()).execute_and_collect() as found:
-        assert list(found) == [Element.CHUNK] * 2 + [Element.ALL_OUT]
+        assert list(found) == [Element.CHUNK] * 2 + [Element.ALL_OUT, Element.END]
     # Flink's source makes ten rows at once each second, so the chunk is full long before the timer fires.
     in_time, _ = chunks_of(table_env, table_env.from_path("bursts"), Gathering(rows=10, wait_s=0.3), sends_all_out=True)
     with in_time.map(lambda element: element[0], Types.INT()).execute_and_collect() as found:
@@ -371,7 +371,7 @@ def test_output_without_its_end_is_refused(table_env: StreamTableEnvironment, si
             return sorted(row[0] for row in found)
 
     assert rows(numbers(table_env, 4), [Row(Element.END.value, None, b"")]) == [0, 1, 2, 3]
-    with pytest.raises(Exception, match="what the script wrote arrived without its end, so rows are missing"):
+    with pytest.raises(Exception, match="the last results of an operator did not arrive, so rows are missing"):
         rows(numbers(table_env, 4), [])
 
 

@@ -195,6 +195,14 @@ def test_three_chunks_are_under_way_and_leave_in_their_order(predicting: Any) ->
 
 
 @pytest.mark.tf
+def test_the_end_leaves_behind_all_results(predicting: Any) -> None:
+    function = predicting()
+    assert list(function.chunk(0)) == []
+    end = [each.values for each in function.function.process_element((Element.END, None, b""), None)]
+    assert [kind for kind, _, _ in end] == [Element.CHUNK, Element.END]
+
+
+@pytest.mark.tf
 @pytest.mark.fault("jobs", "When one of several processes with the model is killed, the task fails and no row leaves twice")
 def test_chunks_go_to_the_process_with_the_least_work(predicting: Any) -> None:
     function = predicting(process={"copies": 2})
