@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import mmap
 import os
-from contextlib import nullcontext
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -26,12 +24,13 @@ from operators.params.accessors import AkSourceParams, CsvParams, RandomStreamPa
 from operators.prepare.fetched_file import fetched, is_name_of_flink
 from operators.stream_operator import StreamOperator
 from operators.tables.csv_cells import cell_sql, has_no_cast
-from operators.tables.csv_rows import LINE_ENDS, CsvForm, has_blank_line, not_utf8, open_csv, read_csv
+from operators.tables.csv_rows import LINE_ENDS, CsvForm, has_blank_line, not_utf8, open_bytes, open_csv, read_csv
 from operators.tables.memory_table import memory_table
 
 if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment, Table
 
+_PIECE = 16 << 20  # bytes of a CSV file that are searched at once
 _numbers = itertools.count()
 
 
@@ -139,11 +138,8 @@ def _files(path: str) -> list[str]:
 
 
 def _has_blank_line(path: str) -> bool:
-    with (
-        open(path, "rb") as file,
-        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if os.path.getsize(path) else (nullcontext(b"")) as data,
-    ):
-        return has_blank_line(data)
+    with open_bytes(path) as file:
+        return any(map(has_blank_line, iter(lambda: file.read(_PIECE) + file.readline(), b"")))
 
 
 def _rows(where: str, path: str, schema: Schema, form: CsvForm, lenient: bool) -> list[tuple[Any, ...]]:

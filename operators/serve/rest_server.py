@@ -80,7 +80,7 @@ def _serve(given: argparse.Namespace) -> None:
     token = _token(given.token_file)
     family, *_, address = socket.getaddrinfo(given.host, given.port, type=socket.SOCK_STREAM)[0]
     if token is None and not ipaddress.ip_address(address[0]).is_loopback:
-        raise ConfigurationError(f"--host {given.host}: other hosts can reach it, so set a token: --token-file or {_TOKEN}")
+        raise ConfigurationError(f"--host {given.host}: other hosts can reach it, which needs {_TOKEN} or --token-file")
     with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:  # else asyncio delays answers
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)  # before the model is loaded, which takes seconds

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO
+
+import pyarrow as pa
 
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema
@@ -28,12 +31,17 @@ class CsvForm:
     skip_blank_line: bool = True
 
 
-def has_blank_line(data: Any) -> bool:
+def has_blank_line(data: bytes) -> bool:
     return _BLANK.search(data) is not None
 
 
+def open_bytes(path: str) -> io.BufferedReader:
+    """Open a file, which is unpacked if its name ends in .gz, .bz2 or .zst, as Flink does."""
+    return io.BufferedReader(pa.input_stream(path))
+
+
 def open_csv(path: str) -> IO[str]:
-    return open(path, encoding="utf-8-sig", newline="\n")
+    return io.TextIOWrapper(open_bytes(path), encoding="utf-8-sig", newline="\n")
 
 
 def read_csv(where: str, file: IO[str], schema: Schema, form: CsvForm, lenient: bool) -> Iterator[tuple[str | None, ...]]:

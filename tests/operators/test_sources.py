@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import gzip
 import io
 import pathlib
 import re
@@ -164,6 +165,22 @@ def test_csv_that_this_program_reads(env: MLEnv, tmp_path: pathlib.Path) -> None
     assert sorted(map(str, zip(frame.a, frame.b))) == ["(1, 'x')", "(1, 'x')", "(2, None)", "(3, 'żółć')", "(None, 'z')"]
     with pytest.raises(ConfigurationError, match="CsvSourceBatchOp: .*odd.csv, line 1: expected 2 cells, got 3"):
         CsvSourceBatchOp(filePath=str(tmp_path / "odd.csv"), schemaStr="a INT, b STRING", rowDelimiter="\r").getColNames()
+
+
+@pytest.mark.flink
+@pytest.mark.fault("data", "Packed CSV files are not searched for blank lines and wrong cells as if they were text")
+def test_packed_csv(env: MLEnv, tmp_path: pathlib.Path) -> None:
+    for name, text in {"plain": "1,x\n2,y\n", "blank": "1,x\n\n2,y\n", "bad": "1,x\nb,y\n"}.items():
+        packed = gzip.compress(text.encode(), mtime=0x0A0A0A0A)  # bytes that look like blank lines
+        (tmp_path / f"{name}.csv.gz").write_bytes(packed)
+
+    def read(name: str, **params: bool) -> list[Any]:
+        source = CsvSourceBatchOp(filePath=str(tmp_path / f"{name}.csv.gz"), schemaStr="a INT, b STRING", **params)
+        return sorted(source.collectToDataframe().b)
+
+    assert read("plain") == read("blank") == read("bad", lenient=True) == ["x", "y"]
+    with pytest.raises(ConfigurationError, match="bad.csv.gz, line 2, column 'a': expected INT, got 'b'"):
+        read("bad")
 
 
 CSV_FILES = pathlib.Path(__file__).parents[1] / "data" / "alink" / "csv"

@@ -241,7 +241,7 @@ def test_pipelines_with_a_token_after_a_kill_and_when_slow(tmp_path: pathlib.Pat
     [
         (["/nowhere"], "akdl-serve: .*/nowhere"),
         (["/nowhere", "--columns", "x FLOAT"], "akdl-serve: the saved pipeline model cannot be read: .*/nowhere"),
-        (["/nowhere", "--host", "0.0.0.0"], "akdl-serve: --host 0.0.0.0: other hosts can reach it, so set a token"),
+        (["/nowhere", "--host", "0.0.0.0"], "akdl-serve: --host 0.0.0.0: other hosts can reach it, which needs AKDL_SERVE_TOKEN or --token-file"),
         (["/nowhere", "--token-file", "/dev/null"], "akdl-serve: the token in /dev/null is empty"),
         (["/nowhere", "--port", "{taken}"], "akdl-serve: .*Address already in use"),
     ],
