@@ -383,7 +383,8 @@ class Member:
         with self._changed:
             session, progress = self._session, self._session.progress
             moved = progress.rows_read + session.rows_out + progress.report.number
-            self._progress.look(time.monotonic(), moved, progress.worked_s + children_s, own_s, session.awaits_flink)
+            waits = session.awaits_flink or session.hello is None  # startTimeout limits the start
+            self._progress.look(time.monotonic(), moved, progress.worked_s + children_s, own_s, waits)
 
     def _members(self) -> str:
         if self._settings.size == 1:

@@ -133,6 +133,16 @@ def test_a_process_that_never_connects(start: Callable[..., Member], tmp_path: p
         list(start("", python=str(python), start_timeout_s=0.5).finish())
 
 
+def test_the_start_of_a_process_is_no_standstill(start: Callable[..., Member], tmp_path: pathlib.Path) -> None:
+    """Else a group stands still as soon as its processes have connected, where they start more slowly than stallTimeout."""
+    python, looks = tmp_path / "python", []
+    python.write_text("#!/bin/sh\nexec sleep 600\n")
+    python.chmod(0o755)
+    member = start("", alive=lambda: looks.append(1), python=str(python))
+    wait_until(lambda: bool(list(member.poll())) or len(looks) > 2, "Flink was asked three times, a second between two")
+    assert member.observer.status.idle_s == 0.0
+
+
 @pytest.fixture
 def environment(tmp_path: pathlib.Path) -> pathlib.Path:
     """A Python environment, without the lines that its creator may have put into it."""
