@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 # Two parts, between which passwords have characters that end other parts of an address.
-FIRST, SECOND = "zq7", "xw9"
+# Long enough to be in no random name, time or address by chance.
+FIRST, SECOND, NUMBER = "zq7jvkx", "xw9kqfz", 7390251864
 SECRET = FIRST + SECOND
 _KEY = f"Ab12{SECRET}CdEfGhIjKlMn34"
 
@@ -76,7 +77,7 @@ TREES: list[dict[str, Any]] = [
     {"command": f"load --token {SECRET} --rows 7"},
     {"env": [{"name": "DB_PASSWORD", "value": SECRET}]},
     {"text": '{"password": "' + SECRET + '"}'},
-    {"password": 12345},
+    {"password": NUMBER},
     *({"source": address} for address in ADDRESSES[:4]),
     {"sources": ADDRESSES},
 ]
@@ -90,4 +91,4 @@ HARMLESS: list[dict[str, Any]] = [
 
 def leaks(text: str) -> list[str]:
     """Return the lines of a text that show a part of a secret."""
-    return [line for line in text.splitlines() if any(part in line.lower() for part in (FIRST, SECOND, "12345"))]
+    return [line for line in text.splitlines() if any(part in line.lower() for part in (FIRST, SECOND, str(NUMBER)))]
