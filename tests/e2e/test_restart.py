@@ -19,14 +19,21 @@ from tests.e2e.jobs import script_op, sequence
 pytestmark = pytest.mark.flink
 
 FAILS_ONCE = """
-import os, time
+import glob, os, time
 from tfrecords import examples
+
+def checkpoints(folder):
+    return set(glob.glob(folder + "/*/chk-*/_metadata"))
 
 def main(config):
     marker = config.user_params["marker"]
     if not os.path.exists(marker):
         open(marker, "w").close()
-        time.sleep(3)  # while rows arrive and checkpoints pass
+        time.sleep(3)  # while rows arrive
+        folder = config.user_params["checkpoints"]
+        before = checkpoints(folder)
+        while folder and checkpoints(folder) <= before:
+            time.sleep(0.05)
         raise ValueError("once")
     ids = [feature["id"].int64_list.value[0] for feature in examples(config.dataset_file)]
     with open(marker, "w") as file:
@@ -36,9 +43,9 @@ def main(config):
 
 @pytest.fixture
 def run_slowly(tmp_path: pathlib.Path) -> Iterator[Callable[..., str]]:
-    """Feed rows for about 8 seconds to a script that fails once, in an environment that restarts a failed job once."""
+    """Feed rows, 500 a second, to a script that fails once, in an environment that restarts a failed job once."""
 
-    def run(**extra: Any) -> str:
+    def run(rows: int, **extra: Any) -> str:
         config = Configuration()
         options = {
             "restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.attempts": "1",
@@ -52,11 +59,12 @@ def run_slowly(tmp_path: pathlib.Path) -> Iterator[Callable[..., str]]:
         useCustomEnv(env, table_env)
         table_env.execute_sql(
             "CREATE TEMPORARY TABLE ids (id BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '500', "
-            "'number-of-rows' = '4000', 'fields.id.kind' = 'sequence', 'fields.id.start' = '0', 'fields.id.end' = '3999')"
+            f"'number-of-rows' = '{rows}', 'fields.id.kind' = 'sequence', 'fields.id.start' = '0', 'fields.id.end' = '{rows - 1}')"
         )
         script = tmp_path / "fails_once.py"
         script.write_text(FAILS_ONCE)
-        op = script_op("echo_ids.py", "worker INT, id BIGINT", userParams={"marker": str(tmp_path / "marker")})
+        params = {"marker": str(tmp_path / "marker"), "checkpoints": str(tmp_path / "checkpoints") if extra else ""}
+        op = script_op("echo_ids.py", "worker INT, id BIGINT", userParams=params)
         op.setUserFiles([str(script), op.getUserFiles()[1]]).setMainScriptFile(str(script))
         table_env.execute_sql("CREATE TEMPORARY TABLE nothing (worker INT, id BIGINT) WITH ('connector' = 'blackhole')")
         linked = BatchOperator.fromTable(table_env.from_path("ids")).link(op)
@@ -69,13 +77,20 @@ def run_slowly(tmp_path: pathlib.Path) -> Iterator[Callable[..., str]]:
 
 @pytest.mark.fault("jobs", "A batch job without checkpoints restarts from the beginning")
 def test_without_checkpoints_a_restart_begins_again(run_slowly: Callable[..., str]) -> None:
-    assert run_slowly() == "4000 4000"
+    assert run_slowly(4000) == "4000 4000"
 
 
 @pytest.mark.fault("jobs", "A batch job that restarts from a checkpoint is an error, as rows would be missing")
-def test_with_checkpoints_missing_rows_are_an_error(run_slowly: Callable[..., str]) -> None:
+def test_with_checkpoints_missing_rows_are_an_error(run_slowly: Callable[..., str], tmp_path: pathlib.Path) -> None:
+    folder = (tmp_path / "checkpoints").as_uri()
     with pytest.raises(Exception) as caught:
-        run_slowly(**{"execution.checkpointing.interval": "300 ms"})
+        run_slowly(
+            200_000,
+            **{  # no checkpoint passes the script once all rows are there
+                "execution.checkpointing.interval": "300 ms",
+                "execution.checkpointing.dir": folder,
+            },
+        )
     error = readable(caught.value)
     assert isinstance(error, BridgeError)
     assert "restarted the job from a checkpoint, but the" in str(error)
