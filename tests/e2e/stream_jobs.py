@@ -12,7 +12,7 @@ from typing import Any
 
 from operators import StreamOperator, getMLEnv
 from operators.base.job import running as job_of
-from tests.support.leftovers import wait_until
+from tests.support.leftovers import DEADLINE_S, wait_until
 
 
 class Running:
@@ -51,7 +51,7 @@ class Running:
     def runs(self) -> bool:
         return self._thread.is_alive()
 
-    def wait_for(self, condition: Any, what: str, deadline_s: float = 120) -> None:
+    def wait_for(self, condition: Any, what: str, deadline_s: float = 4 * DEADLINE_S) -> None:
         """Wait for something while the job runs without an error."""
         wait_until(lambda: self.error is not None or condition(), what, deadline_s)
         if self.error is not None:
@@ -67,7 +67,7 @@ class Running:
             self._cancelled.set()
             with contextlib.suppress(Exception):
                 self.client.cancel().result()
-        self._thread.join(60)
+        self._thread.join(4 * DEADLINE_S)
         assert not self._thread.is_alive()
 
 

@@ -17,6 +17,7 @@ from pyflink.java_gateway import get_gateway
 
 from operators import StreamOperator, TensorFlow2StreamOp
 from tests.e2e.jobs import SCRIPTS
+from tests.support.leftovers import DEADLINE_S
 
 SCHEMA = "worker INT, id BIGINT"
 
@@ -73,7 +74,7 @@ def socket_stream(environments: Any) -> Iterator[tuple[StreamOperator, Any]]:
     threading.Thread(target=accept, daemon=True).start()
 
     def send(ids: Sequence[int]) -> None:
-        assert connected.wait(60), "Flink did not connect to the source"
+        assert connected.wait(4 * DEADLINE_S), "Flink did not connect to the source"
         connections[0].sendall("".join(f"{number}\n" for number in ids).encode())
 
     port = server.getsockname()[1]

@@ -14,7 +14,7 @@ from operators import getMLEnv, resetEnv, useRemoteEnv
 from tests.e2e.jobs import script_op, sequence
 from tests.e2e.test_stopped_worker import SCRIPT
 from tests.support.flink_cluster import flink_cluster
-from tests.support.leftovers import task_processes, wait_until
+from tests.support.leftovers import DEADLINE_S, task_processes, wait_until
 from tests.support.network import network, why_not
 
 pytestmark = [
@@ -54,7 +54,7 @@ def test_a_host_that_is_cut_off_fails_the_job_and_keeps_no_process(
             result.collectToDataframe()
         cutter.join()
         print(f"the job failed {time.monotonic() - cut[0]:.0f} s after its host was cut off: {caught.value}")
-        wait_until(lambda: not task_processes(), "the scripts of both hosts have ended, while the wire is cut", 60)
+        wait_until(lambda: not task_processes(), "the scripts of both hosts have ended, while the wire is cut", 2 * DEADLINE_S)
         print(f"all had ended after {time.monotonic() - cut[0]:.0f} s")
         assert hosts.hosts[1].address in str(caught.value)
     resetEnv()

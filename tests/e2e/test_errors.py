@@ -11,7 +11,7 @@ from bridge.errors import source_paths
 from bridge.exceptions import ConfigurationError, JobError, TaskError
 from operators import AlinkGlobalConfiguration, BatchOperator, TensorFlow2BatchOp, getMLEnv, useLocalEnv
 from tests.e2e.jobs import SCRIPTS, script_op, sequence
-from tests.support.leftovers import task_processes, wait_until
+from tests.support.leftovers import DEADLINE_S, task_processes, wait_until
 
 pytestmark = pytest.mark.flink
 
@@ -93,7 +93,7 @@ def test_plain_pyflink_gets_the_message_too() -> None:
 def test_a_cancelled_job_leaves_nothing_behind() -> None:
     """Plain PyFlink: nobody stops the group but the group itself, which asks Flink whether it is still wanted."""
     result = sequence(getMLEnv().btenv, 10).link(failing("hang")).getOutputTable().execute()
-    wait_until(lambda: len(task_processes()) == 1, "the script runs")
+    wait_until(lambda: len(task_processes()) == 1, "the script runs", 4 * DEADLINE_S)
     result.get_job_client().cancel().result()
     wait_until(lambda: not task_processes(), "the process is gone")
 

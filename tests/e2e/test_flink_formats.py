@@ -11,7 +11,7 @@ import pytest
 from bridge.exceptions import BridgeError
 from operators import BatchOperator, FileSourceBatchOp, FileSourceStreamOp, StreamOperator, getMLEnv, resetEnv, useLocalEnv
 from operators.flink.jars import paths_of
-from tests.support.leftovers import wait_until
+from tests.support.leftovers import DEADLINE_S, wait_until
 
 pytestmark = [pytest.mark.flink, pytest.mark.slow]
 
@@ -82,7 +82,7 @@ def test_folders_that_grow(tmp_path: pathlib.Path) -> None:
     def lines() -> list[str]:
         return sorted(line for path in (tmp_path / "seen").glob("part-*") for line in path.read_text().split())
 
-    wait_until(lambda: lines() == ["1,1", "2,2"], "the first files are read", 60)
+    wait_until(lambda: lines() == ["1,1", "2,2"], "the first files are read", 2 * DEADLINE_S)
     tables.execute_sql(f"INSERT INTO {written} VALUES (3, 2), (4, 3)").wait()
-    wait_until(lambda: lines() == ["1,1", "2,2", "3,2", "4,3"], "files that appear later are read", 60)
+    wait_until(lambda: lines() == ["1,1", "2,2", "3,2", "4,3"], "files that appear later are read", 2 * DEADLINE_S)
     job.cancel().result()

@@ -13,7 +13,7 @@ from operators import ParquetSourceBatchOp, TensorFlow2BatchOp, getMLEnv, resetE
 from tests.e2e.jobs import sequence
 from tests.e2e.streams import Sink, counting, stop_with_savepoint
 from tests.e2e.test_stream_checkpoints import ENDLESS, PER_SECOND, checkpoints, committing_op, started_and_final
-from tests.support.leftovers import wait_until
+from tests.support.leftovers import DEADLINE_S, wait_until
 from tests.support.s3 import KEY, SECRET, ObjectStorage
 
 pytestmark = [pytest.mark.flink, pytest.mark.slow]
@@ -69,7 +69,7 @@ def test_a_stream_continues_from_its_savepoint(s3: ObjectStorage, tmp_path: path
     sink, (op, pid_file) = Sink(table_env, tmp_path), committing_op(tmp_path)
     counting(table_env, ENDLESS, PER_SECOND).link(op)
     client = op.getOutputTable().execute_insert(sink.name).get_job_client()
-    wait_until(lambda: started_and_final(sink, pid_file), "rows are final", 60)
+    wait_until(lambda: started_and_final(sink, pid_file), "rows are final", 2 * DEADLINE_S)
     assert any(name.endswith("/_metadata") for name in s3.files().find("shop/checkpoints"))
     savepoint = stop_with_savepoint(client, "s3://shop/savepoints")
     assert savepoint.startswith("s3://shop/savepoints/")
@@ -78,7 +78,7 @@ def test_a_stream_continues_from_its_savepoint(s3: ObjectStorage, tmp_path: path
     rest, (op, _) = Sink(table_env, tmp_path), committing_op(tmp_path)
     counting(table_env, ENDLESS, PER_SECOND).link(op)
     client = op.getOutputTable().execute_insert(rest.name).get_job_client()
-    wait_until(rest.final_rows, "more rows are final", 120)
+    wait_until(rest.final_rows, "more rows are final", 4 * DEADLINE_S)
     last = max(number for _, number in rest.final_rows())
-    wait_until(lambda: set(sink.counts()) | set(rest.counts()) >= set(range(last)), "no row is missing", 120)
+    wait_until(lambda: set(sink.counts()) | set(rest.counts()) >= set(range(last)), "no row is missing", 4 * DEADLINE_S)
     client.cancel().result()

@@ -23,6 +23,7 @@ from operators import (
 )
 from tests.e2e.jobs import points
 from tests.e2e.test_predict import SCRIPT
+from tests.support.leftovers import DEADLINE_S
 
 pytestmark = [pytest.mark.flink, pytest.mark.tf, pytest.mark.slow]
 
@@ -75,7 +76,9 @@ def test_all_ways_give_the_same_numbers(model: PipelineModel, tmp_path: pathlib.
     np.testing.assert_array_equal(np.sort(again.z), np.sort(found.z))
     given = found[["x0", "x1", "label"]].values.tolist()
     command = [sys.executable, "-c", LOCAL, path, ROWS]
-    answer = subprocess.run(command, input=json.dumps(given), capture_output=True, text=True, timeout=120, check=True)
+    answer = subprocess.run(
+        command, input=json.dumps(given), capture_output=True, text=True, timeout=4 * DEADLINE_S, check=True
+    )
     names, local, loaded = json.loads(answer.stdout)
     assert names == ["x0", "x1", "label", "y", "z"] and loaded == [], "no Flink and no Java in that process"
     np.testing.assert_array_equal(np.array([row[4] for row in local], "f4"), found.z.to_numpy())

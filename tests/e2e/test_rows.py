@@ -11,7 +11,7 @@ from pyflink.table.udf import udf
 
 from operators import BatchOperator, getMLEnv, useLocalEnv
 from tests.e2e.jobs import script_op, sequence, shares
-from tests.support.leftovers import wait_until
+from tests.support.leftovers import DEADLINE_S, wait_until
 
 pytestmark = pytest.mark.flink
 SCHEMA = "worker INT, id BIGINT"
@@ -120,7 +120,9 @@ def test_rows_come_out_while_the_script_goes_on_after_its_input(mode: str, tmp_p
     )
     job = op.getOutputTable().execute_insert(f"much_{mode}")
     wait_until(
-        lambda: sum(path.stat().st_size for path in result.rglob("*") if path.is_file()) > 1_000_000, "rows came out", 90
+        lambda: sum(path.stat().st_size for path in result.rglob("*") if path.is_file()) > 1_000_000,
+        "rows came out",
+        3 * DEADLINE_S,
     )
     go.touch()
     job.wait()

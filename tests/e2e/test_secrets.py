@@ -42,7 +42,7 @@ from operators.prepare.user_files import read_files
 from operators.progress.doctor import environments
 from operators.progress.record import Recorder
 from tests.e2e.jobs import sequence
-from tests.support.leftovers import wait_until
+from tests.support.leftovers import DEADLINE_S, wait_until
 from tests.support.secret_values import ADDRESSES, SECRET, TREES, leaks
 
 SCRIPT = """
@@ -168,7 +168,7 @@ def test_secrets_of_a_job_that_fails_show_nowhere(
     with caplog.at_level(logging.DEBUG):
         job = threading.Thread(target=run)
         job.start()
-        wait_until((tmp_path / "begun").exists, "the script runs")
+        wait_until(lambda: (tmp_path / "begun").exists() or not job.is_alive(), "the script runs", 4 * DEADLINE_S)
         commands = command_lines()
         (tmp_path / "seen").touch()
         job.join()

@@ -19,7 +19,7 @@ from operators.flink.jars import paths_of
 from operators.flink.java import ensure_java
 from tests.support.class_archive import SHORT_LIVED
 from tests.support.installs import ROOT
-from tests.support.leftovers import wait_until
+from tests.support.leftovers import DEADLINE_S, wait_until
 from tests.support.ports import free_ports
 
 VERSION = "4.4.0"
@@ -72,7 +72,7 @@ class Broker:
             with socket.socket() as probe:
                 return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
-        wait_until(answers, "the broker answers")
+        wait_until(answers, "the broker answers", 4 * DEADLINE_S)
 
     def kill(self) -> None:
         """Kill it, as nothing of it is needed later than its files."""
@@ -106,7 +106,7 @@ def broker_in(folder: pathlib.Path) -> Iterator[Broker]:
     properties = folder / "server.properties"
     properties.write_text(_PROPERTIES.format(port=port, controller=controller, folder=folder))
     command = _java("kafka.tools.StorageTool", "format", "--cluster-id", "MkU3OEVBNTcwNTJENDM2Qg", "--config", str(properties))
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=4 * DEADLINE_S)
     assert done.returncode == 0, done.stdout + done.stderr
     broker = Broker(folder, port)
     try:

@@ -18,7 +18,7 @@ import pytest
 
 from bridge.exceptions import BridgeError
 from operators.flink.jars import paths_of
-from tests.support.leftovers import wait_until
+from tests.support.leftovers import DEADLINE_S, wait_until
 from tests.support.ports import free_ports
 
 _DEBIAN = "/usr/lib/postgresql"
@@ -43,7 +43,7 @@ class Database:
     def run(self, statements: str) -> list[str]:
         """Run statements, and return the rows of queries as lines, with | between columns."""
         command = [str(self.programs / "psql"), f"postgresql://shop@{self.address}/shop", "-qAt", "-v", "ON_ERROR_STOP=1"]
-        done = subprocess.run(command, input=statements, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, input=statements, capture_output=True, text=True, timeout=2 * DEADLINE_S)
         assert done.returncode == 0, done.stderr
         return done.stdout.splitlines()
 
@@ -67,7 +67,7 @@ def database() -> Iterator[Database]:
         shutil.chown(folder, user)
         data = os.path.join(folder, "data")
         make = [str(programs / "initdb"), "-D", data, "-U", "shop", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
-        done = subprocess.run(make, cwd=folder, user=user, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(make, cwd=folder, user=user, capture_output=True, text=True, timeout=4 * DEADLINE_S)
         assert done.returncode == 0, done.stdout + done.stderr
         with _server(programs, user, folder) as found:
             yield found
@@ -89,9 +89,9 @@ def _server(programs: pathlib.Path, user: str, folder: str) -> Iterator[Database
             ready = subprocess.run([str(programs / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(port)])
             return ready.returncode == 0
 
-        wait_until(answers, "PostgreSQL answers")
+        wait_until(answers, "PostgreSQL answers", 4 * DEADLINE_S)
         make = [str(programs / "createdb"), "-h", "127.0.0.1", "-p", str(port), "-U", "shop", "shop"]
-        subprocess.run(make, check=True, timeout=60)
+        subprocess.run(make, check=True, timeout=2 * DEADLINE_S)
         yield Database(programs, port)
     finally:
         server.send_signal(signal.SIGINT)  # ends connections that are open, and its own children

@@ -15,7 +15,7 @@ import pytest
 from bridge.exceptions import BridgeError
 from operators.flink.jars import paths_of
 from tests.support.environment import ENVIRONMENT
-from tests.support.leftovers import wait_until
+from tests.support.leftovers import DEADLINE_S, wait_until
 from tests.support.ports import free_ports
 
 KEY, SECRET = "AKIDTESTOFAKDL", "b3BlbiBzZXNhbWU1cGxlYXNl"
@@ -77,7 +77,7 @@ def object_storage(folder: pathlib.Path) -> Iterator[ObjectStorage]:
             assert server.poll() is None, log.read_text()[-3000:]
             return "Running on" in log.read_text()
 
-        wait_until(answers, "the storage answers")
+        wait_until(answers, "the storage answers", 4 * DEADLINE_S)
         found = ObjectStorage(f"127.0.0.1:{port}", log)
         found.files().mkdir("shop")
         yield found
