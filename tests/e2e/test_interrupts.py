@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pexpect
@@ -22,7 +23,7 @@ from jupyter_client.manager import start_new_kernel
 
 from tests.e2e.jobs import SCRIPTS
 from tests.support.environment import ENVIRONMENT
-from tests.support.leftovers import DEADLINE_S, wait_until
+from tests.support.leftovers import DEADLINE_S, is_running, wait_until
 
 pytestmark = pytest.mark.flink
 
@@ -89,12 +90,12 @@ def _variables(folder: pathlib.Path) -> dict[str, str]:
 
 
 def _scripts_below(pid: int) -> list[int]:
-    below = psutil.Process(pid).children(recursive=True)
-    return [
-        each.pid
-        for each in below
-        if any(part.startswith("akdl.") for part in each.cmdline()) and each.status() != psutil.STATUS_ZOMBIE
-    ]
+    found = []
+    for each in psutil.Process(pid).children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            if any(part.startswith("akdl.") for part in each.cmdline()) and each.status() != psutil.STATUS_ZOMBIE:
+                found.append(each.pid)
+    return found
 
 
 @pytest.fixture
@@ -106,8 +107,7 @@ def notebook(tmp_path: pathlib.Path) -> Iterator[_Notebook]:
         processes += processes[0].children(recursive=True)
     finally:
         notebook.close()
-    for process in processes[1:]:
-        process.wait(DEADLINE_S)
+    wait_until(lambda: not any(is_running(each.pid) for each in processes), "the kernel and what it started have ended")
 
 
 @pytest.mark.fault("jobs", "A notebook runs the next job after an interrupt")
@@ -144,5 +144,5 @@ def test_ctrl_c_in_a_terminal_ends_the_program(tmp_path: pathlib.Path) -> None:
         assert program.wait() in (1, 130) or program.signalstatus == signal.SIGINT
     finally:
         program.close(force=True)
-    wait_until(lambda: not psutil.pid_exists(script), "no process is left")
+    wait_until(lambda: not is_running(script), "no process is left")
     wait_until(lambda: not list((tmp_path / "tmp").glob("akdl-*")), "no work folder is left")
