@@ -29,7 +29,7 @@ from operators import (
     useRemoteEnv,
 )
 from tests.support.flink_cluster import FlinkCluster, flink_cluster
-from tests.support.leftovers import wait_until
+from tests.support.leftovers import DEADLINE_S, is_running, wait_until
 from tests.support.slow_rows import slow_rows
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -56,12 +56,31 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkCluster]:
 
 def python_workers(cluster: FlinkCluster) -> list[psutil.Process]:
     found = []
-    for pid in cluster.task_manager_pids:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            found += [
-                child for child in psutil.Process(pid).children(recursive=True) if "beam_boot" in " ".join(child.cmdline())
-            ]
+    for pid in filter(is_running, cluster.task_manager_pids):
+        for child in psutil.Process(pid).children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if "beam_boot" in " ".join(child.cmdline()):
+                    found.append(child)
     return found
+
+
+def kill_a_worker(cluster: FlinkCluster) -> None:
+    python_workers(cluster)[0].send_signal(signal.SIGKILL)
+
+
+def kill_a_busy_task_manager(cluster: FlinkCluster) -> None:
+    """Kill one that has a Python worker; a worker that an earlier attempt has left may end meanwhile."""
+
+    def is_killed() -> bool:
+        for worker in python_workers(cluster):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                for each in worker.parents():
+                    if each.pid in cluster.task_manager_pids:
+                        each.kill()
+                        return True
+        return False
+
+    wait_until(is_killed, "a TaskManager with a Python worker is killed")
 
 
 @pytest.mark.parametrize("mode", ["btenv", "stenv"])
@@ -91,12 +110,11 @@ def test_killed_workers_lose_and_double_nothing(cluster: FlinkCluster, mode: str
 
     job = threading.Thread(target=run)
     job.start()
-    wait_until(lambda: len(list(tmp_path.rglob("part-*"))) >= 2, "both subtasks write", 120)
+    wait_until(lambda: len(list(tmp_path.rglob("part-*"))) >= 2, "both subtasks write", 4 * DEADLINE_S)
     seen = set(tmp_path.rglob("part-*"))
-    python_workers(cluster)[0].send_signal(signal.SIGKILL)
-    wait_until(lambda: len(set(tmp_path.rglob("part-*")) - seen) >= 2, "both subtasks write again", 120)
-    busy = python_workers(cluster)[0].parents()
-    next(each for each in busy if each.pid in cluster.task_manager_pids).kill()
+    kill_a_worker(cluster)
+    wait_until(lambda: len(set(tmp_path.rglob("part-*")) - seen) >= 2, "both subtasks write again", 4 * DEADLINE_S)
+    kill_a_busy_task_manager(cluster)
     job.join(300)
     assert not job.is_alive() and errors == []
     assert sorted(ds.dataset(out).to_table()["id"].to_pylist()) == list(range(ROWS))
@@ -139,11 +157,10 @@ def test_killed_readers_lose_and_double_nothing(cluster: FlinkCluster, tmp_path:
     job = threading.Thread(target=run)
     job.start()
     seen = tmp_path / "seen"
-    wait_until(lambda: len(list(seen.iterdir())) == 2 or errors, "both members read", 200)
-    python_workers(cluster)[0].send_signal(signal.SIGKILL)
-    wait_until(lambda: len(list(seen.iterdir())) == 4 or errors, "both members read again", 200)
-    busy = python_workers(cluster)[0].parents()
-    next(each for each in busy if each.pid in cluster.task_manager_pids).kill()
+    wait_until(lambda: len(list(seen.iterdir())) >= 2 or errors, "both members read", 6 * DEADLINE_S)
+    kill_a_worker(cluster)
+    wait_until(lambda: len(list(seen.iterdir())) >= 4 or errors, "both members read again", 6 * DEADLINE_S)
+    kill_a_busy_task_manager(cluster)
     job.join(400)
     assert not job.is_alive() and errors == []
     assert sorted(ds.dataset(tmp_path / "out").to_table()["id"].to_pylist()) == list(range(ROWS))
