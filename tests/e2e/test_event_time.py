@@ -148,10 +148,7 @@ def test_rows_behind_a_watermark_of_the_output_are_counted(
             held.append(cells)
             if len(held) > 1:
                 task_config.output_writer.write_batch(cells)
-        import time
-
         task_config.output_writer.flush()
-        time.sleep(1)  # longer than Flink waits between watermarks
         task_config.output_writer.write_batch(held[0])
 
     totals = Totals(env.stenv, tmp_path)
