@@ -148,8 +148,9 @@ def test_newer_models_of_a_folder_take_over_and_no_row_is_lost(tmp_path: pathlib
         # What does not fit, is broken or is not complete leaves the job as it is.
         misfit = publish(models.scaled(7.0, output="other"), str(published))
         job.wait_for(lambda: logged(log, logging.ERROR, misfit, "is refused", "no output 'p'"), "the misfit is refused")
-        broken = publish(models.scaled(7.0), str(published))
+        broken = publish(models.scaled(7.0), str(tmp_path / "aside"))
         os.remove(os.path.join(broken, "variables", "variables.index"))
+        os.rename(broken, published / os.path.basename(broken))
         half = published / "unfinished.zip"
         half.write_bytes(b"PK\x03\x04half")
         job.wait_for(lambda: logged(log, logging.WARNING, str(half), "cannot be used"), "half an archive is no model")

@@ -114,8 +114,9 @@ def test_rows_come_back_without_further_input_and_cancel_ends_all(
         shown = Shown(capsys)
         try:
             send([7])
-            wait_until(lambda: any(line.endswith(", 7") for line in shown.lines()), "the first row is shown", 60)
-            assert len(task_processes()) == 3 and not job.wait(0)
+            wait_until(lambda: any(line.endswith(", 7") for line in shown.lines()), "the first row is shown", 2 * DEADLINE_S)
+            wait_until(lambda: len(task_processes()) == 3, "the workers without a row have started too")
+            assert not job.wait(0)
             send([8])
             wait_until(lambda: any(line.endswith(", 8") for line in shown.lines()), "the next is shown")
         finally:
@@ -145,7 +146,7 @@ def test_a_file_source_that_grows(
 
     try:
         arrive("0.csv", "0\n1\n2\n")
-        wait_until(lambda: shown.lines() >= {"0, 0", "0, 1", "0, 2"}, "the rows of the first file are there", 60)
+        wait_until(lambda: shown.lines() >= {"0, 0", "0, 1", "0, 2"}, "the rows of the first file are there", 2 * DEADLINE_S)
         arrive("1.csv", "3\n4\n")
         wait_until(lambda: shown.lines() >= {"0, 3", "0, 4"}, "the rows of the second file are there")
         assert len(shown.all) == 6
@@ -167,7 +168,7 @@ def test_a_script_that_returns_early_drains_the_rest(table_env: StreamTableEnvir
 def test_a_script_that_returns_early_may_fail_the_job(table_env: StreamTableEnvironment, tmp_path: pathlib.Path) -> None:
     op = stream_op("without_tensorflow.py", userParams={"returns_after": 3}, onReturn="fail")
     with pytest.raises(BridgeError, match="returned before its input ended.*onReturn"):
-        run(counting(table_env, 5_000, 500).link(op), Sink(table_env, tmp_path))
+        run(counting(table_env, 200_000, 500).link(op), Sink(table_env, tmp_path))  # longer than any start takes
 
 
 @pytest.mark.fault("jobs")
@@ -221,7 +222,7 @@ def test_a_slow_script_slows_the_source_down(table_env: StreamTableEnvironment, 
     source.link(op)
     sink = Sink(table_env, tmp_path)
     result = op.getOutputTable().execute_insert(sink.name)
-    wait_until(seen.exists, "the script waits", 60)
+    wait_until(seen.exists, "the script waits", 2 * DEADLINE_S)
     [process] = task_processes()
     wait_until(lambda: process.status() == "sleeping", "the rows that may wait have come")
     held = process.memory_info().rss
