@@ -36,9 +36,9 @@ from tests.e2e.jobs import points, script_op, sequence, shares
 from tests.e2e.test_predict import SCRIPT, no_model_process_is_left
 from tests.e2e.test_rows import check
 from tests.support.environments import make_environment, pack
-from tests.support.flink_cluster import FlinkCluster, flink_cluster
+from tests.support.flink_cluster import FlinkCluster, flink_cluster, wait_for_log
 from tests.support.http import served
-from tests.support.leftovers import wait_until
+from tests.support.leftovers import DEADLINE_S, wait_until
 from tests.support.secret_values import SECRET, TREES, leaks
 
 pytestmark = pytest.mark.cluster
@@ -187,8 +187,7 @@ def test_a_packed_environment_travels_with_the_job(cluster: FlinkCluster, tmp_pa
     assert len(found) == 3 and set(found.named) == {"value"} and all(env.startswith(place) for env in found.env)
     assert len(set(found.env)) == 1, "one folder on one host"
     wait_until(lambda: not os.listdir(place), "the environment is gone with its last process")
-    logs = "".join(path.read_text(errors="replace") for path in cluster.log_folder.glob("taskmanager-*"))
-    assert re.search(rf"pythonEnv {archive}: unpacked /\S+/python-files/\S+/akdl_env_\w+ in", logs)
+    wait_for_log(cluster, rf"pythonEnv {archive}: unpacked /\S+/python-files/\S+/akdl_env_\w+ in")
 
 
 def answers(cluster: FlinkCluster, job: str) -> str:
@@ -204,7 +203,7 @@ def answers(cluster: FlinkCluster, job: str) -> str:
         paths += [f"/taskmanagers/{manager['id']}{part}" for part in ("", "/log", "/stdout", "/logs", "/thread-dump")]
     for path in paths:
         with contextlib.suppress(urllib.error.HTTPError):
-            with urllib.request.urlopen(f"http://{cluster.host}:{cluster.rest_port}{path}", timeout=20) as answer:
+            with urllib.request.urlopen(f"http://{cluster.host}:{cluster.rest_port}{path}", timeout=DEADLINE_S) as answer:
                 found.append(f"{path}\n{answer.read().decode(errors='replace')}")
     assert len(found) > len(paths) / 2
     return "\n".join(found)
@@ -286,7 +285,7 @@ def test_python_workers_that_block_at_their_start(
         return "Python workers still start" in said
 
     try:
-        wait_until(told, "the program says so", 120)
+        wait_until(told, "the program says so", 4 * DEADLINE_S)
     finally:
         (tmp_path / "told").touch()
         job.join()
@@ -318,8 +317,12 @@ def test_one_of_two_jobs_is_shown(cluster: FlinkCluster, tmp_path: pathlib.Path,
             found = shown(stacks, [address, job], r"Thread MainThread:\n(  .*\n)*  .*, in main\n", capsys)
             found += shown(top, [address, job], "rows/s", capsys)
             assert f"TensorFlow2BatchOp, {name}" in found and other not in found, found
-        assert top([address, "third.py"]) == 1
-        assert f"{ids['first.py']} (first.py)" in capsys.readouterr().err
+
+        def names_the_others() -> bool:
+            assert top([address, "third.py"]) == 1
+            return f"{ids['first.py']} (first.py)" in capsys.readouterr().err
+
+        wait_until(names_the_others, "the error of an unknown job names those that run")
     finally:
         (tmp_path / "seen").touch()
         for each in jobs:

@@ -70,9 +70,16 @@ def test_a_model_of_a_stream_survives_a_restart(tmp_path: pathlib.Path, cluster:
         job.wait_for(lambda: job.predicts(6.0), "the second model has taken over")
         done = checkpoints()
         job.wait_for(lambda: checkpoints() > done + 1, "a checkpoint has passed")
+        job.wait_for(lambda: logged(TOOK_OVER), "the log says so")
         assert logged(TOOK_OVER) == 1
-        job.wait_for(lambda: len(model_processes(tmp_path)) == 1, "one process serves both tasks")
-        (process,) = model_processes(tmp_path)
+        serving: list[psutil.Process] = []
+
+        def is_one() -> bool:
+            serving[:] = model_processes(tmp_path)
+            return len(serving) == 1
+
+        job.wait_for(is_one, "one process serves both tasks")
+        (process,) = serving
         process.kill()
         job.wait_for(lambda: [other.pid for other in model_processes(tmp_path)] not in ([], [process.pid]), "the job goes on")
         job.wait_for(lambda: logged(TOOK_OVER) == 2, "the second model has taken over again")

@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.jobs import SCRIPTS
 from tests.support.environments import make_environment, pack
-from tests.support.flink_cluster import FlinkCluster, flink_application, flink_cluster, flink_run
+from tests.support.flink_cluster import FlinkCluster, flink_application, flink_cluster, flink_run, wait_for_log
 from tests.support.installs import make_driver, make_flink_side, wheel
 from tests.support.leftovers import DEADLINE_S, wait_until
 
@@ -59,8 +59,7 @@ def test_flink_run(cluster: FlinkCluster, driver: str, archive: str, tmp_path: p
     assert "batch with a parallelism of 2 was submitted" in printed
     wait_for_end(cluster, printed)
     check(tmp_path / "sink")
-    logs = "".join(path.read_text(errors="replace") for path in cluster.log_folder.glob("taskmanager-*"))
-    assert re.search(rf"pythonEnv {archive}: unpacked /\S+/python-files/\S+/akdl_env_\w+ in", logs), "it travelled"
+    wait_for_log(cluster, rf"pythonEnv {archive}: unpacked /\S+/python-files/\S+/akdl_env_\w+ in")  # it travelled
 
 
 def test_flink_run_detached_with_our_wheel_beside_the_program(
@@ -80,7 +79,7 @@ def test_application(host: str, driver: str, archive: str, tmp_path: pathlib.Pat
     (tmp_path / "cluster").mkdir()
     arguments = ["-pyclientexec", driver, "-py", JOB, "batch", str(tmp_path / "sink"), archive]
     with flink_application(tmp_path / "cluster", arguments, slots=3, python=host) as job_manager:
-        assert job_manager.wait(4 * DEADLINE_S) == 0
+        assert job_manager.wait(6 * DEADLINE_S) == 0
     check(tmp_path / "sink")
 
 

@@ -63,7 +63,7 @@ class FlinkCluster:
 
     def rest(self, path: str) -> dict[str, Any]:
         """Return the answer of the REST endpoint, such as that of "/overview"."""
-        with _without_proxy.open(f"http://{self.host}:{self.rest_port}{path}", timeout=10) as answer:
+        with _without_proxy.open(f"http://{self.host}:{self.rest_port}{path}", timeout=DEADLINE_S) as answer:
             return json.load(answer)
 
 
@@ -160,6 +160,15 @@ def flink_run(cluster: FlinkCluster, *arguments: str) -> str:
         command, cwd=cluster.log_folder, env=cluster.variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True, check=True, timeout=5 * DEADLINE_S,
     ).stdout  # fmt: skip
+
+
+def wait_for_log(cluster: FlinkCluster, pattern: str) -> None:
+    """Wait until a TaskManager has written a line: lines of Python workers reach it later than their rows."""
+
+    def is_there() -> bool:
+        return any(re.search(pattern, log.read_text(errors="replace")) for log in cluster.log_folder.glob("taskmanager-*"))
+
+    wait_until(is_there, f"a log of a TaskManager has {pattern}")
 
 
 def _prepare(
