@@ -20,7 +20,7 @@ from tests.support.small_disks import small_disk
 
 pytestmark = pytest.mark.flink
 
-ROWS, ROW_BYTES = 1600, 20_000  # 300 of them wait for the script
+ROWS, ROW_BYTES = 3200, 20_000  # 300 of them wait for the script
 SCRIPT = """
 import os, pathlib, time
 from akdl.wire.cells import read_cells
