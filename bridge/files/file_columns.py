@@ -53,7 +53,7 @@ def column_of_field(field: pa.Field) -> FileColumn:
     """Column for a field of a file; SchemaError if Flink cannot store all of its cells exactly."""
     found = flink_type(field.type)
     if found is None:
-        hint = ": all cells are null" if pa.types.is_null(field.type) else ""
+        hint = ": all cells are null, or there are no rows" if pa.types.is_null(field.type) else ""
         raise SchemaError(f"the column {field.name!r} has the type {field.type}, which Flink does not have{hint}: {_REMEDY}")
     column = FileColumn(field.name, *found)
     _check_cast(column, field.type)
