@@ -65,7 +65,7 @@ class Messages:
 def test_windows_of_partitions_that_lag_and_are_idle(env: MLEnv, kafka: Broker, tmp_path: pathlib.Path) -> None:
     """The two hours of two partitions wait when the job starts; then one of them goes on alone."""
     tables = env.stenv
-    tables.get_config().set("table.exec.source.idle-timeout", "3 s")
+    tables.get_config().set("table.exec.source.idle-timeout", "10 s")  # longer than a busy machine takes to read one
     kafka.table(tables, "sent", "id BIGINT, ms BIGINT, k STRING", topic="timed", **KEYED)
     messages = Messages(tables, "sent", tmp_path)
     messages.send({AHEAD: 60, BEHIND: 0}, 60)
