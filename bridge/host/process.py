@@ -16,6 +16,7 @@ import logging
 import os
 import re
 import secrets
+import select
 import signal
 import subprocess
 import threading
@@ -32,6 +33,7 @@ STACKS_S = 2.0
 STACKS_LIMIT = 20_000  # characters
 _READ_BYTES = 1 << 16
 _LOOK_S = 0.5
+_LAST_LINES_S = 10.0  # for what a busy host has not read yet; nothing is left of a failure's reason otherwise
 _MARK = "_AKDL_CHILD"  # a variable that our processes do not remove from their environment
 _FRAMES = 3  # of a place
 _LOOKS = 10  # for processes that have left the group, and may fork meanwhile
@@ -63,6 +65,7 @@ class ChildProcess:
         self._on_line = on_line
         self._on_exit = on_exit
         self._exited = threading.Event()
+        self._has_all_lines = threading.Event()
         self._mark = secrets.token_hex(16)
         child_end, self._life_line = os.pipe()
         try:
@@ -82,8 +85,7 @@ class ChildProcess:
             raise
         finally:
             os.close(child_end)
-        self._pump = threading.Thread(target=self._read_lines, name="akdl-log", daemon=True)
-        self._pump.start()
+        threading.Thread(target=self._read_lines, name="akdl-log", daemon=True).start()
         threading.Thread(target=self._reap, name="akdl-reap", daemon=True).start()
 
     def place_of_abort(self) -> str:
@@ -145,9 +147,19 @@ class ChildProcess:
         assert self._process.stdout is not None
         lines = Lines(time.monotonic())
         with self._process.stdout as stream:
-            while printed := os.read(stream.fileno(), _READ_BYTES):
-                self._pass_on(lines.feed(printed, time.monotonic()))
+            poll = select.poll()
+            poll.register(stream, select.POLLIN)
+            while True:
+                has_ended = self._process.returncode is not None
+                if poll.poll(_LOOK_S * 1000):
+                    printed = os.read(stream.fileno(), _READ_BYTES)
+                    if not printed:
+                        break
+                    self._pass_on(lines.feed(printed, time.monotonic()))
+                elif has_ended:  # a child in another session holds the pipe, which is empty
+                    self._has_all_lines.set()
         self._pass_on(lines.end())
+        self._has_all_lines.set()
 
     def _pass_on(self, lines: Sequence[str]) -> None:
         for line in lines:
@@ -162,8 +174,7 @@ class ChildProcess:
         self._signal_group(signal.SIGKILL)
         _kill_escaped(self._mark)
         self._process.wait()
-        # The last lines may still be in the pipe. The wait is short, as a child in another session may hold the pipe.
-        self._pump.join(1.0)
+        self._has_all_lines.wait(_LAST_LINES_S)  # the last ones may still be in the pipe
         os.close(self._life_line)
         self._exited.set()
         self._on_exit()

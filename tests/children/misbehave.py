@@ -18,6 +18,10 @@ if way == "grandchild":
     grandchild = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     print("grandchild:", grandchild.pid, flush=True)
     sys.exit(0)
+if way == "daemon":  # in another session, and without the variable by which it could be found
+    daemon = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], env={}, start_new_session=True)
+    print("daemon:", daemon.pid, flush=True)
+    sys.exit(0)
 if way == "lines":
     for number in range(int(sys.argv[2])):
         print("line", number)

@@ -6,6 +6,7 @@ import os
 import pathlib
 import signal
 import sys
+import threading
 from typing import Any
 
 import psutil
@@ -24,9 +25,10 @@ class Started:
     def __init__(self, *arguments: str | int) -> None:
         self.lines, self.exits = [], []
         command = [sys.executable, CHILD, *map(str, arguments)]
-        self.child = ChildProcess(
-            command, dict(os.environ), "/", self.lines.append, lambda: self.exits.append(1), kept_lines=10
-        )
+        self.child = ChildProcess(command, dict(os.environ), "/", self.take, lambda: self.exits.append(1), kept_lines=10)
+
+    def take(self, line: str) -> None:
+        self.lines.append(line)
 
     def __enter__(self) -> Started:
         return self
@@ -58,6 +60,27 @@ def test_only_the_last_lines_are_kept_but_all_are_passed_on() -> None:
         wait_until(lambda: len(started.lines) > 5000, "all lines are read")
         assert started.child.last_lines == [f"line {number}" for number in range(4990, 5000)]
         assert started.lines == ["way: lines", *(f"line {number}" for number in range(5000))]
+
+
+def test_the_last_lines_are_there_when_reading_is_slow() -> None:
+    """As on a busy host. They may hold the only reason of a failure."""
+
+    class Slow(Started):
+        def take(self, line: str) -> None:
+            threading.Event().wait(1.5 if not self.lines else 0)
+            super().take(line)
+
+    with Slow("lines", 5) as started:
+        assert started.child.wait(DEADLINE_S)
+        assert started.lines == ["way: lines", *(f"line {number}" for number in range(5))]
+
+
+def test_a_process_that_keeps_the_output_open_delays_no_end() -> None:
+    with Started("daemon") as started:
+        assert started.child.wait(DEADLINE_S)
+        name, pid = started.child.last_lines[-1].split()
+        assert name == "daemon:" and is_running(int(pid))
+        os.kill(int(pid), signal.SIGKILL)
 
 
 def test_stop_ends_a_child_that_sleeps_and_may_be_called_twice() -> None:
