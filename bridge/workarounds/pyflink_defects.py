@@ -64,6 +64,27 @@ def know_planner(table_env: StreamTableEnvironment) -> None:
         _planner = table_env._j_tenv.getPlanner().getClass().getClassLoader()
 
 
+def give_savepoints_a_format() -> None:
+    """Let PyFlink's clients of jobs make savepoints, in Flink's own format."""
+    # JobClient calls Java without the format, which Flink 2.0 has removed.
+    from pyflink.common.completable_future import CompletableFuture
+    from pyflink.common.job_client import JobClient
+    from pyflink.java_gateway import get_gateway
+
+    canonical = get_gateway().jvm.org.apache.flink.core.execution.SavepointFormatType.CANONICAL
+
+    def stop_with_savepoint(
+        self: JobClient, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
+    ) -> CompletableFuture:
+        stopped = self._j_job_client.stopWithSavepoint(advance_to_end_of_event_time, savepoint_directory, canonical)
+        return CompletableFuture(stopped, str)
+
+    def trigger_savepoint(self: JobClient, savepoint_directory: str | None = None) -> CompletableFuture:
+        return CompletableFuture(self._j_job_client.triggerSavepoint(savepoint_directory, canonical), str)
+
+    JobClient.stop_with_savepoint, JobClient.trigger_savepoint = stop_with_savepoint, trigger_savepoint
+
+
 def translate_java_errors(translate: Callable[[str], Exception | None]) -> None:
     """Replace exceptions of Java by what `translate` makes of their text, in the whole program; None keeps them."""
     from py4j import java_gateway

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
-from pyflink.java_gateway import get_gateway
 
 from operators import StreamOperator, TensorFlow2StreamOp
 from tests.e2e.jobs import SCRIPTS
@@ -47,11 +46,9 @@ def stop_with_savepoint(client: Any, folder: pathlib.Path | str) -> str:
     PyFlink fails the job if a timer of a Python function fires after its task closed its mailbox. The savepoint is complete then;
     sinks commit their last files when a job starts from it.
     """
-    kind = get_gateway().jvm.org.apache.flink.core.execution.SavepointFormatType.CANONICAL
     place = folder if isinstance(folder, str) else folder.as_uri()
     try:
-        # PyFlink 2.3 itself calls a method that Flink no longer has.
-        return str(client._j_job_client.stopWithSavepoint(False, place, kind).get())
+        return str(client.stop_with_savepoint(False, place).result())
     except Py4JJavaError as error:
         found = re.search(r"StopWithSavepointStoppingException: .* created at: (\S+), but .* is consistent", str(error))
         if found is None:

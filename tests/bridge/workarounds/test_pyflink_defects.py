@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -101,3 +102,16 @@ def test_ended_clusters_leave_neither_hooks_nor_threads_of_loggers() -> None:
         jvm.java.lang.Runtime.getRuntime().addShutdownHook(hook)
     forget_ended_clusters()
     assert [jvm.java.lang.Runtime.getRuntime().removeShutdownHook(hook) for hook in hooks] == [False, True]
+
+
+def test_a_client_of_a_job_makes_savepoints(tmp_path: pathlib.Path) -> None:
+    tables = useLocalEnv(1).stenv
+    tables.execute_sql("CREATE TEMPORARY TABLE numbers (n INT) WITH ('connector' = 'datagen', 'rows-per-second' = '10')")
+    tables.execute_sql(
+        f"CREATE TEMPORARY TABLE written (n INT) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}/out', 'format' = 'csv')"
+    )
+    job = tables.execute_sql("INSERT INTO written SELECT * FROM numbers").get_job_client()
+    wait_until(lambda: any((tmp_path / "out").glob(".part*")), "all tasks run")
+    paths = [job.trigger_savepoint(tmp_path.as_uri()).result(), job.stop_with_savepoint(False, tmp_path.as_uri()).result()]
+    assert all((pathlib.Path(path.removeprefix("file:")) / "_metadata").exists() for path in paths)
+    resetEnv()
