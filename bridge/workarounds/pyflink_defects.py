@@ -71,16 +71,17 @@ def give_savepoints_a_format() -> None:
     from pyflink.common.job_client import JobClient
     from pyflink.java_gateway import get_gateway
 
-    canonical = get_gateway().jvm.org.apache.flink.core.execution.SavepointFormatType.CANONICAL
+    def canonical() -> object:
+        return get_gateway().jvm.org.apache.flink.core.execution.SavepointFormatType.CANONICAL
 
     def stop_with_savepoint(
         self: JobClient, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
     ) -> CompletableFuture:
-        stopped = self._j_job_client.stopWithSavepoint(advance_to_end_of_event_time, savepoint_directory, canonical)
+        stopped = self._j_job_client.stopWithSavepoint(advance_to_end_of_event_time, savepoint_directory, canonical())
         return CompletableFuture(stopped, str)
 
     def trigger_savepoint(self: JobClient, savepoint_directory: str | None = None) -> CompletableFuture:
-        return CompletableFuture(self._j_job_client.triggerSavepoint(savepoint_directory, canonical), str)
+        return CompletableFuture(self._j_job_client.triggerSavepoint(savepoint_directory, canonical()), str)
 
     JobClient.stop_with_savepoint, JobClient.trigger_savepoint = stop_with_savepoint, trigger_savepoint
 

@@ -127,7 +127,7 @@ def test_workers_follow_the_task_managers(tmp_path: Path, capfd: pytest.CaptureF
     assert model.model_id[0] == 0 and len(model) >= 2, "a model table"
     said = [line for line in capfd.readouterr().err.splitlines() if " of 1 to 3 workers" in line]
     told = [int(line.split(" with ")[1].split()[0]) for line in said]
-    assert (told[0], told[-1]) == (2, 2) and 3 in told, "a job in between may have had fewer, where slots were freed late"
+    assert [workers for workers in told if workers != 1] == [2, 3, 2], "a job of one where slots are freed late"
     _, progress = checkpoint.load(str(checkpoint.latest(str(checkpoints))))
     dataset = testing.train_task_config(VALUES, TYPES, str(tmp_path)).dataset_file
     from akdl.keras.keras_training import train
