@@ -19,7 +19,8 @@ def new_certificate(operator: str) -> Certificate:
         from cryptography.x509.oid import NameOID
     except ImportError:
         raise ConfigurationError(
-            f"{operator}: groupTls needs the package cryptography where the job is made: pip install 'akdl[tls]'"
+            f"{operator}: groupTls needs the package cryptography where the job is made: install the extra tls of akdl, as you "
+            "installed akdl"
         ) from None
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, TLS_NAME)])

@@ -23,7 +23,8 @@ else:
 
 _BLOCK = re.compile(r"^# /// script\n((?:#(?: .*)?\n)+?)# ///$", re.MULTILINE)
 _COMMENT = re.compile(r"(^|\s)#.*")
-_ELSEWHERE = re.compile(r"(-r|-c|-e|--requirement|--constraint|--editable)\b")
+# An option that names another file or folder, as pip reads it: anywhere in a line, shortened, and joined to its value.
+_ELSEWHERE = re.compile(r"""(^|[\s"'])(-[rce]|--(?!require-hashes|extra-index-url|config-settings?)[rce])""")
 
 
 @dataclass(frozen=True)
@@ -97,11 +98,13 @@ def _of_lines(where: str, lines: Iterable[str]) -> Wanted:
     for line in filter(None, map(str.strip, lines)):
         requirement = re.split(r"\s--", line)[0]
         try:
-            if _ELSEWHERE.match(line) or re.search(r"[\r\n]", line) or (line.startswith("-") and not where.endswith(".txt")):
+            if _ELSEWHERE.search(line) or re.search(r"[\r\n]", line) or (line.startswith("-") and not where.endswith(".txt")):
                 raise InvalidRequirement("write the requirements of other files and folders there themselves")
             if re.match(r"python\s*[<>=!~]", line, re.IGNORECASE):
                 python.append(str(SpecifierSet(line[len("python") :])))
-            elif line.startswith("-") or Requirement(requirement):
+            elif not line.startswith("-") and _is_akdl(Requirement(requirement)):
+                raise InvalidRequirement("akdl comes with the job and is in no package index: leave it out")
+            else:
                 kept.append(line)
         except (InvalidRequirement, InvalidSpecifier) as error:
             reason = masked(str(error).splitlines()[0])
@@ -110,3 +113,7 @@ def _of_lines(where: str, lines: Iterable[str]) -> Wanted:
                 f"{prefix}expected a requirement such as 'tensorflow==2.21.*', got {masked(line)!r}: {reason}"
             ) from None
     return Wanted(tuple(kept), ",".join(python))
+
+
+def _is_akdl(requirement: Requirement) -> bool:
+    return requirement.name.lower() == "akdl" and not requirement.url

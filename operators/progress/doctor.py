@@ -106,7 +106,9 @@ def python() -> Iterator[Finding]:
             remedy = "give it another name, or start programs from another folder"
             yield Finding(WRONG, "a file of yours", f"{path} hides our package {package!r}", remedy)
     if missing:
-        yield Finding(WRONG, "Flink's side", f"without {', '.join(missing)}", "pip install 'akdl[flink]'")
+        yield Finding(
+            WRONG, "Flink's side", f"without {', '.join(missing)}", "install the extra flink of akdl, as you installed akdl"
+        )
     if preflight.deadlocks(found["grpcio"] or ""):
         problem = f"grpcio {found['grpcio']} can deadlock in Flink's Python workers"
         yield Finding(WRONG, "gRPC", problem, f"pip install '{preflight.GRPCIO}'")

@@ -66,7 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _serve(given)
     except ImportError as error:
-        parser.exit(1, f"akdl-serve needs the package {error.name}: install akdl[tf,serve]\n")
+        parser.exit(
+            1, f"akdl-serve needs the package {error.name}: install the extras tf and serve of akdl, as you installed akdl\n"
+        )
     except ModelError as error:
         parser.exit(1, f"akdl-serve: {error}; a saved pipeline needs --columns 'x0 FLOAT, x1 FLOAT'\n")
     except (BridgeError, ServingError, OSError) as error:

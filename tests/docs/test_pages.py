@@ -48,6 +48,47 @@ def test_links_that_leave_the_pages_are_whole_addresses() -> None:
     assert len(re.findall(r"https?://", text)) == len(links), "each is a link with words"
 
 
+@pytest.mark.parametrize(
+    ("text", "is_from_an_index"),
+    [
+        ("pip install 'akdl[tls]'", True),
+        ("It needs `pip install\n'akdl[tls]'`.", True),
+        ('"needs it: install " "akdl[tf,serve]"', True),
+        ("uv add --quiet akdl", True),
+        ("uv pip install numpy \\\n  akdl==0.2", True),
+        ("dependencies = ['akdl>=0.2']", True),
+        ("pip install '.[tf]'", False),
+        ("uv pip install --python bin/python '/path/to/akdl[tf,flink]' numpy", False),
+        ("pip install dist/akdl-0.2.0-py3-none-any.whl", False),
+        ("install the extra files of akdl, as you installed akdl", False),
+    ],
+)
+def test_installs_of_akdl_from_an_index_are_found(text: str, is_from_an_index: bool) -> None:
+    assert bool(from_an_index(text)) == is_from_an_index
+
+
+def from_an_index(text: str) -> list[str]:
+    """Return what installs akdl by its name: package indexes do not have it, so somebody else could put a package there."""
+    plain = re.sub(r"[\"\\]*\s+[\"\\]*", " ", text)  # commands go on in the next line, and strings of Python in the next string
+    found = re.finditer(
+        r"\b(?:pip3?|uv|pipx|poetry|pdm|conda|mamba) (?:pip |tool )?(?:install|add|run)\b[^`;|&()]{0,80}?(?<![\w./-])akdl(?![\w./-])"
+        r"|(?<![\w./-])akdl ?(?:\[[\w,.-]+\]|[=~>]=)",
+        plain,
+    )
+    return [match.group() for match in found]
+
+
+def test_no_text_installs_akdl_from_a_package_index() -> None:
+    kinds = ("*.py", "*.pyi", "*.md", "*.sh", "*.ipynb", "*.toml", "*.yaml", "Dockerfile", "*.txt")
+    folders = ("akdl", "bridge", "operators", "docs", "changes", "examples", "scripts", "benchmarks")
+    files = {
+        path for kind in kinds for path in [*ROOT.glob(kind), *(each for name in folders for each in (ROOT / name).rglob(kind))]
+    }
+    files |= {ROOT / "Makefile"}
+    texts = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in files if path.is_file()}
+    assert len(texts) > 300 and {name: found for name, text in texts.items() if (found := from_an_index(text))} == {}
+
+
 def test_every_page_is_in_the_index() -> None:
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     named = set(re.findall(r"^(?:[^<\n`]*<)?([\w/]+)>?$", index, re.MULTILINE))

@@ -250,7 +250,9 @@ def test_fsspec_what_is_not_there(tmp_path: pathlib.Path, memory: Any) -> None:
 
 def test_no_fsspec(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fsspec", None)
-    with pytest.raises(FileError, match=r"^s3://bucket/x: s3:// needs the package fsspec.*pip install 'akdl\[files\]'"):
+    with pytest.raises(
+        FileError, match=r"^s3://bucket/x: s3:// needs the package fsspec.*install the extra files of akdl, as you"
+    ):
         fetch("s3://key:secret@bucket/x", str(tmp_path))
 
 

@@ -20,5 +20,7 @@ def test_each_job_has_its_own_and_shows_none_of_it() -> None:
 @pytest.mark.fault("security", "groupTls without the package cryptography is an error that says what to install")
 def test_without_the_package_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cryptography", None)
-    with pytest.raises(ConfigurationError, match=r"Op: groupTls needs the package cryptography .*pip install 'akdl\[tls\]'"):
+    with pytest.raises(
+        ConfigurationError, match=r"Op: groupTls needs the package cryptography .*install the extra tls of akdl, as you"
+    ):
         new_certificate("Op")

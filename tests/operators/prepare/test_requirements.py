@@ -91,6 +91,53 @@ def test_a_requirement_is_no_option_and_no_second_line(line: str) -> None:
         wanted_by([line])
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(
+            "-rother.txt",
+            "--requirement=other.txt",
+            "--requirement other.txt",
+            "--req=other.txt",
+            "-cother.txt",
+            "-c other.txt",
+        ),
+        *("--constraint=other.txt", "--const other.txt", "-e.", "-e .", "--editable=.", "--edit .", "-r\tother.txt"),
+        *("--no-index -r other.txt", "--no-index -rother.txt", '--no-index "-r" other.txt', "--pre --requirement=other.txt"),
+        *("--no-index \\\n  -r other.txt", "\ufeff-r other.txt", "a==1\x0b-r other.txt", " -r other.txt # ours"),
+    ],
+)
+def test_a_file_of_requirements_names_no_other_file_or_folder(tmp_path: pathlib.Path, line: str) -> None:
+    listed = tmp_path / "requirements.txt"
+    listed.write_text(f"a==1\n{line}\n", encoding="utf-8")
+    with pytest.raises(ConfigurationError, match="expected a requirement such as"):
+        wanted_by(str(listed))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("--require-hashes", "--extra-index-url=https://x/a-c -f https://y", "--no-index", "-i https://x", "--pre"),
+        *("a==1 --config-settings=x=y", "a-r==1", "b @ https://x/b-r.whl"),
+    ],
+)
+def test_other_options_stay(tmp_path: pathlib.Path, line: str) -> None:
+    listed = tmp_path / "requirements.txt"
+    listed.write_text(line)
+    assert wanted_by(str(listed)) == Wanted((line,))
+
+
+@pytest.mark.parametrize("line", ["akdl", "AKDL[flink,tf]>=0.1", "akdl==0.1; python_version > '3'"])
+def test_akdl_is_never_fetched_from_a_package_index(line: str, tmp_path: pathlib.Path) -> None:
+    message = "expected a requirement such as .*: akdl comes with the job and is in no package index: leave it out"
+    with pytest.raises(ConfigurationError, match=message):
+        wanted_by(["tensorflow", line])
+    (tmp_path / "pyproject.toml").write_text(f'[project]\ndependencies = ["{line}"]')
+    with pytest.raises(ConfigurationError, match=message):
+        wanted_by(str(tmp_path / "pyproject.toml"))
+    assert wanted_by(["akdl @ file:///work/akdl", "akdl-tools==1"]) is not None
+
+
 def test_a_login_is_not_in_the_message() -> None:
     with pytest.raises(ConfigurationError) as raised:
         wanted_by(["a b @ https://me:hunter2@host/a.whl"])
