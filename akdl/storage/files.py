@@ -269,8 +269,8 @@ def opened_with_fsspec(address: str) -> Iterator[Tuple[Any, str]]:
         import fsspec
     except ImportError:
         raise FileError(
-            f"{name}: {scheme}:// needs the package fsspec in the Python of this program: install the extra files of akdl, as you "
-            "installed akdl, and the package of that storage, such as s3fs, ossfs or pyarrow"
+            f"{name}: {scheme}:// needs the package fsspec in the Python of this program: install the extra files of akdl, as "
+            "you installed akdl, and the package of that storage, such as s3fs, ossfs or pyarrow"
         ) from None
     try:
         system, inside = fsspec.core.url_to_fs(address)

@@ -27,7 +27,11 @@ def _format(name: str, *needed: str) -> dict[str, tuple[str, ...]]:
 
 # Names of jars, and their Maven coordinates by the releases of Flink that they support: "2.1", or "2.1+" up to the next entry.
 JARS: dict[str, dict[str, tuple[str, ...]]] = {
-    "kafka": {"2.0+": (f"{_FLINK}sql-connector-kafka:4.0.1-2.0",), "2.2+": (f"{_FLINK}sql-connector-kafka:5.0.0-2.2",)},
+    "kafka": {
+        "1.20": (f"{_FLINK}sql-connector-kafka:3.4.0-1.20",),
+        "2.0+": (f"{_FLINK}sql-connector-kafka:4.0.1-2.0",),
+        "2.2+": (f"{_FLINK}sql-connector-kafka:5.0.0-2.2",),
+    },
     "jdbc-postgresql": {
         "1.20": (f"{_FLINK}connector-jdbc:3.3.0-1.20", _POSTGRESQL),
         "2.0+": (f"{_FLINK}connector-jdbc-core:4.0.0-2.0", f"{_FLINK}connector-jdbc-postgres:4.0.0-2.0", _POSTGRESQL),

@@ -8,8 +8,11 @@ import glob
 import hashlib
 import importlib.resources
 import logging
+import netrc
 import os
 import re
+import shutil
+import urllib.parse
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -19,18 +22,20 @@ from xml.etree import ElementTree
 from akdl.folders.shared_folder import locked
 from akdl.masking import masked, shown
 from akdl.near_names import did_you_mean
+from akdl.storage.files import FileError, fetch, sha256_of
 from akdl.storage.whole_file import WholeFile
-from bridge.exceptions import ConfigurationError
-from bridge.folders.user_folders import cache_folder
+from bridge.exceptions import ConfigurationError, refused_at
+from bridge.folders.program_folder import scratch_folder
+from bridge.folders.user_folders import cache_folder, private_folder
 from operators.errors.missing_jars import JARS, OWN, coordinates, flink_version
 from operators.flink.java import start_java
 
 logger = logging.getLogger(__name__)
 
-_ANSWER_S = 60.0  # silence of a repository before a download fails
-_COORDINATES = re.compile(r"[\w.-]+(:[\w.-]+){2,4}")
+_COORDINATES = re.compile(r"(?!.*\.\.)\w[\w.-]*(:\w[\w.-]*){2,4}")  # they become parts of a path
 _MODELS = "SqlModels"  # Java text, and its class
 _SERVICES = "META-INF/services/org.apache.flink.table.factories.Factory"
+_CHECKSUM = ".sha256"  # ending of a file beside a jar of the cache
 _PLUGINS = "flink-s3-fs-"  # which Flink loads from folders of plugins alone
 
 
@@ -131,38 +136,63 @@ def _models() -> str:
 
 
 def _cached(coordinate: str, repository: str | None) -> str:
-    """Return the path of a jar in the cache, where one takes its name once it is whole and its checksum is right."""
+    """Return the path of a jar in the cache, which only this user can change; a jar without its checksum is fetched again."""
     path, folder = _place(coordinate), cache_folder("jars")
-    if not os.path.exists(path):
+    with refused_at("jars", OSError):
         os.makedirs(os.path.dirname(folder), exist_ok=True)
-        with locked(folder):  # other programs wait, and then find it
-            if not os.path.exists(path):
-                os.makedirs(os.path.dirname(path), exist_ok=True)
-                if coordinate.startswith(f"{OWN}:"):
-                    _compile(path)
-                else:
-                    _fetch(coordinate, path, repository or _configured())
+        private_folder(folder, "jars")
+        if not _is_whole(path):
+            with locked(folder):  # other programs wait, and then find it
+                if not _is_whole(path):
+                    os.makedirs(os.path.dirname(path), exist_ok=True)
+                    if coordinate.startswith(f"{OWN}:"):
+                        _compile(path)
+                    else:
+                        _fetch(coordinate, path, repository or _configured())
+                    Path(path + _CHECKSUM).write_text(sha256_of(path), encoding="ascii")
     return path
 
 
-def _fetch(coordinate: str, path: str, repository: str | None) -> None:
-    from maven_artifact import Artifact, Requestor, Resolver
+def _is_whole(path: str) -> bool:
+    with suppress(OSError):
+        return Path(path + _CHECKSUM).read_text(encoding="ascii") == sha256_of(path)
+    return False
 
-    base = (repository or Resolver.default().base).rstrip("/")
+
+def _fetch(coordinate: str, path: str, repository: str | None) -> None:
+    from maven_artifact import Artifact, Resolver
+
+    base = _with_login((repository or Resolver.default().base).rstrip("/"))
     url = Artifact.parse(coordinate).uri(base)
     logger.info("fetching %s from %s", coordinate, shown(base))
     try:
-        checksum, jar = (Requestor().request(each, None, timeout=_ANSWER_S).content for each in (f"{url}.sha1", url))
-        expected, digest = checksum.decode("ascii", "replace").split()[:1], hashlib.sha1(jar).hexdigest()
-        if expected != [digest]:
-            raise OSError(f"its SHA-1 is {digest}, expected {expected}")
-        with WholeFile(path) as file:
-            file.write(jar)
-    except OSError as error:
+        with scratch_folder() as folder:
+            expected = Path(fetch(f"{url}.sha1", folder)).read_text("ascii", "replace").split()[:1]
+            with open(fetch(url, folder), "rb") as jar:
+                digest = hashlib.sha1()
+                for piece in iter(lambda: jar.read(1 << 20), b""):
+                    digest.update(piece)
+                if expected != [digest.hexdigest()]:
+                    raise FileError(f"its SHA-1 is {digest.hexdigest()}, expected {expected}")
+                jar.seek(0)
+                with WholeFile(path) as file:
+                    shutil.copyfileobj(jar, file)
+    except FileError as error:
         raise ConfigurationError(
             f"jars: {coordinate} was not fetched from {shown(base)}: {masked(str(error), base)}. To use another repository, "
             "set AKDL_MAVEN_REPOSITORY or give akdl-jars --repository URL"
         ) from None
+
+
+def _with_login(base: str) -> str:
+    """Return the address of a repository with the login that ~/.netrc has for its host, if it has none yet."""
+    parts = urllib.parse.urlsplit(base)
+    with suppress(OSError, netrc.NetrcParseError):
+        found = netrc.netrc().authenticators(parts.hostname or "")
+        if found and "@" not in parts.netloc:
+            login = ":".join(urllib.parse.quote(each or "", safe="") for each in found[::2])
+            return parts._replace(netloc=f"{login}@{parts.netloc}").geturl()
+    return base
 
 
 def _compile(path: str) -> None:
@@ -198,6 +228,6 @@ def _listed() -> Iterator[str]:
         for jar in coordinates(name) or [f"no release for this Flink is known, only for {', '.join(JARS[name])}"]:
             path = _place(jar) if _COORDINATES.fullmatch(jar) else ""
             mine.add(path)
-            yield f"{name:<15}  {'there' if os.path.exists(path) else '-':<5}  {jar}"
+            yield f"{name:<15}  {'there' if _is_whole(path) else '-':<5}  {jar}"
     others = sorted(set(glob.glob(os.path.join(glob.escape(folder), "**", "*.jar"), recursive=True)) - mine)
     yield from (f"{'':<15}  there  {os.path.relpath(path, folder)}" for path in others)

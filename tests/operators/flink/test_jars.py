@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import threading
 import zipfile
+from collections.abc import Sequence
 
 import pytest
 
+from akdl.storage import files
 from bridge.exceptions import ConfigurationError
 from operators import resetEnv, useLocalEnv
 from operators.errors import missing_jars
@@ -22,6 +26,7 @@ from tests.support.http import Site, served
 
 KAFKA = "/org/apache/flink/flink-sql-connector-kafka/5.0.0-2.2/flink-sql-connector-kafka-5.0.0-2.2.jar"
 CONTENT = b"jar " * 1000
+REPOSITORY = jars._configured()
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +43,9 @@ def repository(content: bytes = CONTENT, sha1: str | None = None) -> dict[str, b
 
 def in_cache(home: pathlib.Path) -> set[str]:
     return {
-        str(path.relative_to(home / ".cache/akdl/jars")) for path in home.rglob("*") if path.is_file() and path.name != "lock"
+        str(path.relative_to(home / ".cache/akdl/jars"))
+        for path in home.rglob("*")
+        if path.is_file() and path.name != "lock" and path.suffix != ".sha256"
     }
 
 
@@ -62,14 +69,16 @@ def test_a_name_is_fetched_once(home: pathlib.Path, capsys: pytest.CaptureFixtur
     ("site", "reason"),
     [
         (Site(files=repository(sha1="0" * 40)), "its SHA-1 is "),
-        (Site(files=repository(), cut_after=1500), "IncompleteRead|its SHA-1 is"),
+        (Site(files=repository(), cut_after=1500, ranges=False), "the connection ended before the file did"),
         (Site(files=repository(), cut_after=1500, tells_size=False), "its SHA-1 is"),
-        (Site(files=repository(), status={f"{KAFKA}.sha1": 404}), "404 .*jar.sha1"),
+        (Site(files=repository(), status={f"{KAFKA}.sha1": 404}), "jar.sha1: HTTP 404: it has no such file"),
         (Site(files={**repository(), f"{KAFKA}.sha1": b""}), "its SHA-1 is .*, expected \\[\\]"),
-        (Site(files=repository(), status={KAFKA: 500}), "500 .*jar"),
+        (Site(files=repository(), status={KAFKA: 500}), "jar: .* in 5 attempts: HTTP 500"),
+        (Site(files=repository(), redirects={KAFKA: "ftp://elsewhere/a.jar"}), "only redirects to https are followed"),
     ],
 )
-def test_never_half(site: Site, reason: str, home: pathlib.Path) -> None:
+def test_never_half(site: Site, reason: str, home: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "PAUSE_S", 0)
     if site.cut_after:
         site.files[f"{KAFKA}.sha1"] += b" " * 10  # shorter than the cut
     settings = {name: value for name, value in vars(site).items() if name not in ("url", "requests")}
@@ -89,6 +98,63 @@ def test_programs_at_once_fetch_once(home: pathlib.Path) -> None:
             thread.join()
         assert len(site.requests) == 2
     assert in_cache(home) == {KAFKA[1:]}
+
+
+@pytest.mark.fault("files", "A download of a jar goes on after a broken connection")
+def test_a_cut_download_goes_on(home: pathlib.Path) -> None:
+    with served(files=repository(), cut_after=1500, cuts=2) as site:
+        (path,) = jars.paths_of(["kafka"], site.url)
+    assert pathlib.Path(path).read_bytes() == CONTENT
+
+
+@pytest.mark.fault("files", "A jar that was changed in the cache is fetched again")
+@pytest.mark.parametrize("damage", ["changed", "cut", "put there without a checksum"])
+def test_a_jar_of_the_cache_is_compared_with_its_checksum(damage: str, home: pathlib.Path) -> None:
+    with served(files=repository()) as site:
+        (path,) = map(pathlib.Path, jars.paths_of(["kafka"], site.url))
+        assert sum("there" in line for line in jars._listed()) == 1
+        if damage == "put there without a checksum":
+            pathlib.Path(f"{path}.sha256").unlink()
+        else:
+            path.write_bytes(CONTENT[:-1] if damage == "cut" else CONTENT.upper())
+        assert sum("there" in line for line in jars._listed()) == 0
+        assert jars.paths_of(["kafka"], site.url) == [str(path)] and path.read_bytes() == CONTENT
+
+
+@pytest.mark.fault("security", "Jars are not taken from a cache that other users can write to")
+def test_a_cache_that_others_can_write_to_is_refused(home: pathlib.Path) -> None:
+    with served(files=repository()) as site:
+        jars.paths_of(["kafka"], site.url)
+        (home / ".cache/akdl/jars").chmod(0o777)
+        with pytest.raises(ConfigurationError, match=r"akdl/jars, for jars, is not a folder .* mode 0777, expected 0700"):
+            jars.paths_of(["kafka"], site.url)
+    (home / ".cache").chmod(0o700)
+    other = home / "elsewhere"
+    other.mkdir(0o700)
+    (home / ".cache/akdl/jars").rename(home / "before")
+    (home / ".cache/akdl/jars").symlink_to(other)
+    with pytest.raises(ConfigurationError, match="it is a link"):
+        jars.paths_of(["kafka"], site.url)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["..:a:1", "a:..:1", "a:b:..", "a:b:1:..", "a..b:c:1", "a:b:1..2", ".:a:1", "a:.b:1", "a:b/c:1", "a:b:../../x", "a:b:-"],
+)
+def test_coordinates_stay_inside_the_cache(name: str, home: pathlib.Path) -> None:
+    with pytest.raises(ConfigurationError, match="jars: unknown name"):
+        jars.paths_of([name], "http://127.0.0.1:9")
+
+
+def test_the_login_of_a_repository_is_that_of_netrc(home: pathlib.Path) -> None:
+    (home / ".netrc").write_text("machine 127.0.0.1 login me@shop password hunter/2\n")
+    (home / ".netrc").chmod(0o600)
+    login = f"Basic {base64.b64encode(b'me@shop:hunter/2').decode()}"
+    with served(files=repository(), login=login) as site:
+        assert jars.paths_of(["kafka"], site.url)
+        with pytest.raises(ConfigurationError, match="HTTP 401: it asks for a login") as raised:
+            jars.paths_of(["avro"], site.url.replace("http://", "http://you:wrong@"))
+    assert "wrong" not in str(raised.value)
 
 
 SETTINGS = """<settings xmlns="http://maven.apache.org/SETTINGS/1.2.0"><mirrors>
@@ -134,10 +200,39 @@ def test_releases_of_flink(monkeypatch: pytest.MonkeyPatch) -> None:
         return [each.rpartition(":")[2] for each in coordinates(name)]
 
     assert versions("parquet", "2.1.3")[0] == "2.1.3" and versions("upsert-kafka", "2.1.3") == ["4.0.1-2.0"]
-    assert versions("kafka", "2.3.0") == versions("kafka", "2.2.1") == ["5.0.0-2.2"] and versions("kafka", "1.20.5") == []
+    assert versions("kafka", "2.3.0") == versions("kafka", "2.2.1") == ["5.0.0-2.2"] and versions("kafka", "1.20.5") == [
+        "3.4.0-1.20"
+    ]
     assert versions("jdbc", "1.20.5")[0] == "3.3.0-1.20" and versions("jdbc", "2.3.0")[0] == "4.0.0-2.0"
     assert versions("paimon", "2.0.2")[0] == "2.0.0" and versions("paimon", "1.19.3") == [] == versions("nothing", "2.3.0")
     assert all(len(each.split(":")) == 3 for name in JARS for release in JARS[name].values() for each in release)
+
+
+def test_each_name_has_jars_for_each_release_of_flink() -> None:
+    assert {(flink, name) for flink, name, jars in released() if not jars} == {("1.20.5", "akdl"), ("2.0.2", "akdl")}
+
+
+def released() -> list[tuple[str, str, Sequence[str]]]:
+    """Return each name with the coordinates of its jars, for each release of Flink."""
+    found = []
+    for flink in ("1.20.5", "2.0.2", "2.1.3", "2.2.1", "2.3.0"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(missing_jars, "flink_version", lambda flink=flink: flink)
+            found += [(flink, name, coordinates(name)) for name in JARS]
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("jar", sorted({jar for _, name, jars in released() for jar in jars if name != "akdl"}))
+def test_a_repository_has_the_jars_of_the_table(jar: str, tmp_path: pathlib.Path) -> None:
+    from maven_artifact import Artifact, Resolver
+
+    url = Artifact.parse(jar).uri((REPOSITORY or Resolver.default().base).rstrip("/"))
+    try:
+        checksum = pathlib.Path(files.fetch(f"{url}.sha1", str(tmp_path))).read_text()
+    except files.FileError as error:  # mirrors may be partial, so that only the name of a jar that is there is proven
+        pytest.skip(f"the repository of this machine does not have it: {error}")
+    assert re.match("[0-9a-f]{40}", checksum)
 
 
 @pytest.mark.flink
