@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import tempfile
 
 from akdl.folders.private_file import is_private_folder, not_private
@@ -24,7 +25,7 @@ def environment_place() -> str:
 
 
 def environments_path() -> str:
-    return os.path.join(tempfile.gettempdir(), f"akdl_envs_{os.geteuid()}")
+    return user_place(f"akdl_envs_{os.geteuid()}")
 
 
 def cache_folder(name: str) -> str:
@@ -40,10 +41,12 @@ def private_folder(folder: str, purpose: str) -> str:
     return folder
 
 
-def user_place(name: str) -> str:
-    """Path of a folder of this user for temporary files; in XDG_RUNTIME_DIR where another user has taken the name."""
-    path, own = os.path.join(tempfile.gettempdir(), name), os.environ.get("XDG_RUNTIME_DIR", "")
-    with contextlib.suppress(FileNotFoundError):
-        if not is_private_folder(path) and is_private_folder(own):
-            return os.path.join(own, name)
+def user_place(name: str, base: str = "") -> str:
+    """Path of a folder for files of this user on this host; in the cache where another user has taken the name in `base`."""
+    path = os.path.join(base or tempfile.gettempdir(), name)
+    with contextlib.suppress(OSError):
+        if not is_private_folder(path):
+            own = cache_folder(f"{name}_{socket.gethostname()}")  # as hosts may share a home
+            os.makedirs(os.path.dirname(own), exist_ok=True)
+            return own
     return path

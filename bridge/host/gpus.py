@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from akdl.folders.file_lock import try_lock
 from bridge.exceptions import ConfigurationError, refused_at
-from bridge.folders.user_folders import private_folder
+from bridge.folders.user_folders import private_folder, user_place
 
 logger = logging.getLogger(__name__)
 
@@ -166,7 +166,7 @@ def _lock_folder(folder: str | None) -> str:
     """Folder of the locks, of this user alone; in /tmp, as some cluster managers set a TMPDIR for each process."""
     if folder is None:
         base = "/tmp" if os.access("/tmp", os.W_OK | os.X_OK) else tempfile.gettempdir()
-        folder = os.path.join(base, f"akdl_gpus_{os.geteuid()}")
+        folder = user_place(f"akdl_gpus_{os.geteuid()}", base)
     return private_folder(folder, "the leases of GPUs")
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import tempfile
 import threading
 import warnings
 import weakref
@@ -13,6 +15,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
+from bridge.folders.program_folder import program_folder
 from bridge.workarounds.gateway import ask_for_token, close_pipes_of_java, token_from_the_start
 
 if TYPE_CHECKING:
@@ -47,7 +50,12 @@ def _jvm_argument() -> Iterator[None]:
     # log4j makes a context of loggers for each class loader, and each local job has class loaders of its own. So each job left
     # a thread, which looks for changes of the configuration (FLINK-32203).
     before = os.environ.get("JVM_ARGS")
-    os.environ["JVM_ARGS"] = f"-Dlog4j2.contextSelector={_SELECTOR} {before or ''}".strip()
+    arguments = [f"-Dlog4j2.contextSelector={_SELECTOR}"]
+    # Flink removes neither its libraries, 70 MB, nor the files of jobs when its JVM is killed with the program.
+    temporary = tempfile.mkdtemp(prefix="java-", dir=program_folder())
+    if not re.search(r"\s", temporary):  # PyFlink splits the arguments
+        arguments.append(f"-Djava.io.tmpdir={temporary}")
+    os.environ["JVM_ARGS"] = " ".join([*arguments, before or ""]).strip()
     try:
         yield
     finally:

@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 _COORDINATES = re.compile(r"(?!.*\.\.)\w[\w.-]*(:\w[\w.-]*){2,4}")  # they become parts of a path
 _MODELS = "SqlModels"  # Java text, and its class
 _SERVICES = "META-INF/services/org.apache.flink.table.factories.Factory"
-_CHECKSUM = ".sha256"  # ending of a file beside a jar of the cache
+_CHECKSUM = ".sha256"  # ending of the file next to a jar of the cache
 _PLUGINS = "flink-s3-fs-"  # which Flink loads from folders of plugins alone
 
 
@@ -185,7 +185,7 @@ def _fetch(coordinate: str, path: str, repository: str | None) -> None:
 
 
 def _with_login(base: str) -> str:
-    """Return the address of a repository with the login that ~/.netrc has for its host, if it has none yet."""
+    """Return the address of a repository with the login that ~/.netrc has for its host, unless it already has one."""
     parts = urllib.parse.urlsplit(base)
     with suppress(OSError, netrc.NetrcParseError):
         found = netrc.netrc().authenticators(parts.hostname or "")

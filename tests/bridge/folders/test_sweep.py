@@ -73,8 +73,12 @@ def test_what_others_have_made_stays(temporary: pathlib.Path) -> None:
 
 
 @pytest.mark.fault("security", "Folders that another user made first do not keep scripts from starting")
-def test_a_folder_of_somebody_else_stops_no_start(temporary: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Another user may make folders of these names first, in a place that all share."""
+def test_a_folder_of_somebody_else_stops_no_start(
+    temporary: pathlib.Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Another user may make folders of these names first, in a place that all share, and there is no other place."""
+    (temporary / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(temporary / "file"))
     for name in ("akdl_envs", "akdl_models"):
         (temporary / f"{name}_{os.geteuid()}").mkdir(mode=0o700)
         (temporary / f"{name}_{os.geteuid()}").chmod(0o777)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from bridge.workarounds.pyflink_defects import column_names, columns_of, forget_ended_clusters
+from bridge.folders.sweep import sweep
+from bridge.workarounds.pyflink_defects import _jvm_argument, column_names, columns_of, forget_ended_clusters
 from operators import resetEnv, useLocalEnv
 from operators.flink.java import start_java
-from tests.support.leftovers import wait_until
+from tests.support.leftovers import is_running, wait_until
 
 pytestmark = pytest.mark.flink
 
@@ -34,6 +38,41 @@ def test_a_thread_stays_in_its_thread_of_the_jvm() -> None:
         for found in threads.map(meanwhile, range(40)):
             assert found != before
             assert own_thread() == before
+
+
+KILLED = """
+import os, signal
+from operators.flink.java import start_java
+start_java()
+from pyflink.java_gateway import get_gateway
+jvm = get_gateway().jvm
+print(jvm.java.lang.ProcessHandle.current().pid(), jvm.java.io.File.createTempFile("flink-rpc", ".jar"), flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.fault("hosts", "Flink's temporary files of a killed program are removed at the next start")
+def test_temporary_files_of_a_killed_programs_jvm_go_at_the_next_start(tmp_path: pathlib.Path) -> None:
+    variables = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, text=True, env=variables)
+    pid, path = done.stdout.split()
+    wait_until(lambda: not is_running(int(pid)), "the JVM has ended")
+    assert path.startswith(f"{tmp_path}/akdl_packed_") and os.path.exists(path), done.stderr
+    sweep(str(tmp_path))
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_jvm_whose_folder_has_a_space_in_its_path_keeps_javas_place(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JVM_ARGS", "-Xmx1g")
+    for place, has_place in ((tmp_path / "plain", True), (tmp_path / "a b", False)):
+        place.mkdir()
+        monkeypatch.setattr("bridge.workarounds.pyflink_defects.program_folder", lambda place=place: str(place))
+        with _jvm_argument():
+            assert (f"-Djava.io.tmpdir={place}/java-" in os.environ["JVM_ARGS"]) == has_place
+            assert os.environ["JVM_ARGS"].endswith(" -Xmx1g")
+        assert os.environ["JVM_ARGS"] == "-Xmx1g"
 
 
 def test_java_objects_are_freed_in_another_thread() -> None:
