@@ -84,7 +84,8 @@ def _secrets_of(address: str) -> Set[str]:
     for link in _CHAIN.split(address):
         login, query = login_of(link), link.partition("?")[2].partition("#")[0]
         # Parts too: where a password holds `@` or `/`, storages take a part of it for the host, and name that in their errors.
-        found += [login, *re.split("[:@/?#]", login.partition(":")[2]), login.partition(":")[2]]
+        password = login.partition(":")[2] or login
+        found += [login, *re.split("[:@/?#]", password), password]
         found += [query, *(pair.partition("=")[2] for pair in query.split("&"))]
     return {form for each in found for form in (each, urllib.parse.unquote(each)) if len(form) > 2}
 
@@ -114,7 +115,7 @@ def _shown_link(link: str) -> str:
     place, path, query = _split(rest)
     login = login_of(link)
     container = f"{login}@" if scheme in _AZURE and re.fullmatch(r"[\w-]+", login) else ""
-    return f"{scheme}://{container}{place}{_shown_path(path)}{query}"
+    return f"{scheme}://{container}{masked(place)}{_shown_path(path)}{query}"
 
 
 def _split(rest: str) -> Tuple[str, str, str]:
@@ -135,7 +136,12 @@ def _split(rest: str) -> Tuple[str, str, str]:
 
 def _is_host(rest: str) -> bool:
     end = min((place for place in map(rest.find, "/?#") if place >= 0), default=len(rest))
-    return _HOST.fullmatch(rest[:end]) is not None and (rest[end : end + 1] == "/" or "@" not in rest)
+    host, login = rest[:end], rest.rpartition("@")[0]
+    if _HOST.fullmatch(host) is None or (login and rest[end : end + 1] != "/"):
+        return False
+    # A login whose ":" was forgotten or is late, as in s3://KEY/SEC/RET@bucket. Names of buckets are in lower case.
+    is_odd = host != host.lower() or ":" in login[end:] or _looks_like_a_key(re.sub("[/+]", "", login))
+    return not login or "." in host or not is_odd
 
 
 def _shown_path(path: str) -> str:

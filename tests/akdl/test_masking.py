@@ -31,6 +31,14 @@ def test_addresses_in_texts(address: str) -> None:
         ("oss://key:secret@bucket/a", "oss://bucket/a"),
         ("http://me:sec/ret@host/a@b?x", "http://b?..."),
         ("s3://bucket/a@b", "s3://bucket/a@b"),
+        ("s3://bucket/runs/2024-05-31/model@v2.zip", "s3://bucket/runs/2024-05-31/model@v2.zip"),
+        ("https://Host.example/@me/a:b@c", "https://Host.example/@me/a:b@c"),
+        ("s3://AKIA/SEC/RET@bucket", "s3://bucket"),
+        ("S3a://KEY/s3/cr3t+@bucket/a?x", "S3a://bucket/a?..."),
+        ("s3://key/sec:ret@bucket/a", "s3://bucket/a"),
+        ("s3:///key:secret@bucket/a", "s3://bucket/a"),
+        ("oss://wjalr7/utnFEMI3K7/bPxRfi@bucket/a", "oss://bucket/a"),
+        ("jdbc:sqlserver://host:1433;user=sa;password=x", "jdbc:sqlserver://host:1433;user=sa;password=***"),
         ("https://u:p#w@host/x", "https://host/x"),
         ("https://u:p@host/x?mail=a@b", "https://..."),
         ("http://[fe80::1]:80/x", "http://[fe80::1]:80/x"),
@@ -68,6 +76,12 @@ def test_texts_without_secrets_stay(text: str) -> None:
 def test_secrets_of_an_address_are_hidden_where_they_stand_alone() -> None:
     address = f"s3://key:{SECRET}@bucket/a?sig=p%2Fq"
     assert masked(f"InvalidKey: {SECRET}, p/q", address) == "InvalidKey: ***, ***"
+
+
+def test_parts_of_a_login_without_a_colon_are_hidden_where_they_stand_alone() -> None:
+    """A storage takes the beginning of such an address for its bucket, and the rest for a path."""
+    told = masked("NoSuchBucket: AKIA; no key SEC/RET@bucket", "s3://AKIA/SEC/RET@bucket")
+    assert told == "NoSuchBucket: ***; no key ***/***@bucket"
 
 
 def test_logins() -> None:
