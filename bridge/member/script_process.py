@@ -24,6 +24,7 @@ from bridge.host.process import ChildProcess, stacks_of
 from bridge.host.variables import variables
 from bridge.member.bridge_server import BridgeServer
 from bridge.member.session import Session
+from bridge.member.status import log_folder
 from bridge.schema import table_columns
 from bridge.settings import UNCOMMITTED, GroupSettings
 from bridge.workarounds.beam_workers import is_worker_process
@@ -179,7 +180,7 @@ def launch(
 
 
 def open_log_file(name: str, most_bytes: int, most_files: int | None) -> LogFile | None:
-    folder = os.environ.get("FLINK_LOG_DIR", "")
+    folder = log_folder()
     if not os.path.isdir(folder):
         return None
     flinks = os.environ.get("MAX_LOG_FILE_NUMBER", "")

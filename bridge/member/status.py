@@ -6,9 +6,12 @@ import contextlib
 import os
 from typing import Any
 
+import psutil
+
 from akdl.folders.private_file import private
 from akdl.storage.whole_file import WholeFile
 from akdl.wire.status_pb2 import MemberStatus
+from bridge.workarounds.beam_workers import is_worker_process
 
 STARTING, JOINING, FEEDING, TRAINING, EXPORTING, ENDED = "starting", "joining", "feeding", "training", "exporting", "ended"
 PHASES = (STARTING, JOINING, FEEDING, TRAINING, EXPORTING, ENDED)  # in this order
@@ -17,6 +20,22 @@ SUFFIX = ".status"
 LAST_SUFFIX = ".ended"
 WRITE_S = 1.0
 _MOST_PLACES = 3
+_LOG_FILE = "-Dlog.file="
+
+
+def log_folder() -> str:
+    """Return the folder of the TaskManager's own log, where Flink's REST endpoint finds other files too; "" without one.
+
+    Flink's start scripts pass the log file to the JVM, which is an ancestor of this Python worker, but don't export
+    `FLINK_LOG_DIR`. A JVM that was started without them may have the variable.
+    """
+    if is_worker_process():
+        with contextlib.suppress(psutil.Error):
+            for parent in psutil.Process().parents():
+                for option in parent.cmdline():
+                    if option.startswith(_LOG_FILE):
+                        return os.path.dirname(os.path.join(parent.cwd(), option[len(_LOG_FILE) :]))
+    return os.environ.get("FLINK_LOG_DIR", "")
 
 
 class Clock:
@@ -45,13 +64,14 @@ class Clock:
 
 
 class StatusFile:
-    """A status in Flink's log folder, if Flink names one, else in `folder`.
+    """A status in Flink's log folder if Flink has one, else in `folder`, as in a local program.
 
     The last status has a file of its own, as Flink serves stale ones.
     """
 
     def __init__(self, name: str, now: float, folder: str = "") -> None:
-        folder = os.environ.get("FLINK_LOG_DIR", folder)
+        if not folder or is_worker_process():  # the shell of a local program may have a FLINK_LOG_DIR for clusters
+            folder = log_folder() or folder
         self._path = os.path.join(folder, f"akdl-{name}") if os.path.isdir(folder) else ""
         self._due = now
 

@@ -78,6 +78,7 @@ def flink_cluster(
     java_home: str | None = None,
     options: Mapping[str, str] | None = None,
     high_availability: bool = False,
+    own_scripts: bool = False,
 ) -> Iterator[FlinkCluster]:
     """Start a cluster, wait until all its slots are there, and stop it at the end, with its logs on stderr, for pytest to show.
 
@@ -92,6 +93,8 @@ def flink_cluster(
         java_home: The hosts' Java; None for that of this program.
         options: More settings of Flink.
         high_availability: Whether a JobManager that starts goes on with the jobs of one that was killed, through a ZooKeeper.
+        own_scripts: Whether Flink's own scripts start the processes, as users start them; they need three more JVMs for each,
+            so most tests use commands like those that the scripts make.
     """
     address = hosts.address if hosts else "localhost"
     rest_port, rpc_port, keeper_port = free_ports(3, address)
@@ -107,13 +110,16 @@ def flink_cluster(
     with ExitStack() as stack:
         try:
             commands = {"jobmanager": _java(_JOB_MANAGER, variables), "taskmanager": _java(_TASK_MANAGER, variables)}
+            if own_scripts:
+                commands = {role: _script(role) for role in commands}
+                del variables["FLINK_LOG_DIR"]  # the scripts don't export their own
             if high_availability:
                 keeper = [*_java(_ZOOKEEPER, variables)[:-2], _zookeeper(tmp_path, keeper_port)]
                 stack.enter_context(_jvm(keeper, variables, logs / "zookeeper.log"))
             job_manager = stack.enter_context(_jvm(commands["jobmanager"], variables, logs / "jobmanager.log"))
             workers = [
                 stack.enter_context(_jvm(command, variables, logs / f"taskmanager-{index}.log"))
-                for index, command in enumerate(_task_managers(task_managers, variables, hosts))
+                for index, command in enumerate(_task_managers(task_managers, commands["taskmanager"], variables, hosts))
             ]
             pids = tuple(worker.pid for worker in workers)
             numbers = itertools.count(task_managers)
@@ -213,6 +219,8 @@ def _prepare(
         "io.tmp.dirs": str(temporary),
         "heartbeat.interval": 1000,  # a TaskManager that two have not reached is gone; Flink sends one in 10 s
         "taskmanager.log.path": str(logs / "taskmanager.log"),  # beside which REST finds the other logs
+        "env.log.dir": str(logs),  # of Flink's scripts
+        "env.pid.dir": str(temporary),
     }
     (conf / "config.yaml").write_text("".join(f"{key}: {value}\n" for key, value in options.items()))
     ensure_java()
@@ -274,9 +282,10 @@ def _jars(variables: Mapping[str, str]) -> list[str]:
     return [jar for jar in all_jars if os.path.basename(jar) in names]
 
 
-def _task_managers(count: int, variables: Mapping[str, str], network: Network | None) -> Iterator[list[str]]:
+def _task_managers(
+    count: int, command: list[str], variables: Mapping[str, str], network: Network | None
+) -> Iterator[list[str]]:
     """Yield the command of each TaskManager."""
-    command = _java(_TASK_MANAGER, variables)
     for index in range(count):
         if network is None:
             yield command

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
+import subprocess
+import sys
 
 import pytest
 
@@ -46,6 +49,26 @@ def test_the_last_status_has_a_file_that_nobody_has_read(tmp_path: pathlib.Path,
     file.write(last, 1.5)
     (path,) = tmp_path.iterdir()
     assert path.stem == before.stem and path.name != before.name and MemberStatus.FromString(path.read_bytes()) == last
+
+
+@pytest.mark.process
+def test_the_log_folder_is_that_of_the_task_manager_whose_environment_does_not_name_it(tmp_path: pathlib.Path) -> None:
+    worker = "from bridge.member import status; status.is_worker_process = lambda: True; print(status.log_folder())"
+    command = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {worker!r}])"
+    option = "-Dlog.file=log/flink-taskexecutor-0.log"
+    environment = {"PYTHONPATH": os.getcwd()}
+    run = subprocess.run(
+        [sys.executable, "-c", command, option], cwd=tmp_path, env=environment, check=True, capture_output=True, text=True
+    )
+    assert run.stdout == f"{tmp_path}/log\n"
+
+
+def test_a_local_program_keeps_statuses_in_its_own_folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell from which a cluster was started exports the variable to local programs too, and akdl-top has to find them."""
+    monkeypatch.setenv("FLINK_LOG_DIR", str(tmp_path / "log"))
+    (own := tmp_path / "own").mkdir()
+    StatusFile("g-chief-0-0", 1.0, str(own)).write(status_of("g", 0, "chief 0"), 1.0)
+    assert [path.name for path in own.iterdir()] == ["akdl-g-chief-0-0.status"]
 
 
 def test_without_a_folder_nothing_is_written(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
