@@ -54,7 +54,7 @@ class EstimatorWatch:
             )
         watch = TrainingWatch(task_config, None if in_step else self._folder)
         watch.total_steps = train_config.get("max_steps")
-        self.hooks: List[Any] = [_WatchHook(watch)]
+        self.hooks: List[Any] = [_WatchHook(watch, getattr(config.train_distribute, "num_replicas_in_sync", 1))]
         self.listeners: List[Any] = []
         if is_chief(config) and (best is not None or self._folder is not None):
             self.listeners = [_CheckpointListener(estimator, self._folder, best, valid_fn)]
@@ -75,14 +75,17 @@ class EstimatorWatch:
 
 
 class _WatchHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
-    def __init__(self, watch: TrainingWatch) -> None:
-        self._watch = watch
+    def __init__(self, watch: TrainingWatch, replicas: int) -> None:
+        self._watch, self._replicas = watch, replicas
 
     def begin(self) -> None:
+        graph = tf.compat.v1.get_default_graph()
+        # Estimators take the mean of the replicas' losses where an optimizer of TensorFlow 1 does so, and else their sum.
+        replicas = 1 if getattr(graph, "_is_loss_scaled_by_optimizer", False) else self._replicas
         self._fetches = {"step": tf.compat.v1.train.get_global_step()}
         losses = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.LOSSES)
         if losses and isinstance(losses[-1], tf.Tensor):  # the Estimator adds that of the whole training last
-            self._fetches["loss"] = losses[-1]
+            self._fetches["loss"] = losses[-1] / replicas
 
     def before_run(self, run_context: Any) -> Any:
         return tf.compat.v1.train.SessionRunArgs(self._fetches) if self._watch.is_report_due() else None

@@ -43,6 +43,25 @@ def fit(model: Any, plan: Plan, task_config: TaskConfig) -> Any:
     return _Fit(model, plan, task_config).run()
 
 
+def count_metrics_once(model: Any) -> None:
+    """Keep Keras from adding up metrics, which all replicas share, in the logs of a batch, as it does from 2.12 on."""
+    replicas = model.distribute_strategy.num_replicas_in_sync
+    if is_keras_3() or replicas == 1 or getattr(model, "distribute_reduction_method", "") != "auto":
+        return
+
+    def shared(step: Callable[[Any], Mapping[str, Any]]) -> Callable[[Any], Mapping[str, Any]]:
+        def run(data: Any) -> Mapping[str, Any]:
+            logs, names = step(data), {metric.name for metric in model.metrics}
+            # Other values of a user's own step may be the replica's share of a sum.
+            return {name: value / replicas if name in names else value for name, value in logs.items()}
+
+        return run
+
+    model.train_step, model.test_step = shared(model.train_step), shared(model.test_step)
+    model.train_function = model.test_function = None  # of an earlier training
+    model.distribute_reduction_method = "sum"  # as "auto" does
+
+
 def steps_per_execution(model: Any) -> int:
     steps = getattr(model, "_steps_per_execution", None)  # a variable in Keras 2
     return int(getattr(model, "steps_per_execution", 1) if steps is None else steps.numpy())
@@ -90,6 +109,7 @@ class _Fit:
         every = self._plan.train_config.get("save_checkpoints_steps") if self._is_alone else None
         kind = _EpochCallback if self._by_servers else _StepCallback
         callback = kind(progress, watch, saved, self._best if self._is_chief else None, every, self._plan.steps)
+        count_metrics_once(self._model)
         history = tf.keras.callbacks.History()
         history.set_model(self._model)
         valid_fn = self._plan.valid_fn

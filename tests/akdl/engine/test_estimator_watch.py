@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,10 @@ import pytest
 
 from akdl import testing
 from akdl.storage.checkpoint_folder import STOPPED, ask_to_stop
+from tests.akdl.engine.test_strategy import TYPES as POINTS
+from tests.akdl.engine.test_strategy import tables
 from tests.akdl.engine.test_train import EXPORT, INPUT, TRAIN, TYPES, logits
+from tests.support.tf_group import run_group
 
 pytestmark = [
     pytest.mark.estimator,
@@ -117,3 +121,43 @@ def valid_fn(tf: Any, records: Any) -> Any:
 def test_the_best_need_rows_to_evaluate_on(tf: Any, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="keep_best_checkpoints needs valid_raw_dataset_fn, to evaluate on"):
         train(tf, config(tmp_path / "work"), keep_best_checkpoints=1)
+
+
+REPORTS = """
+import json
+import tensorflow as tf
+from akdl.engine.run_config import generate_run_config
+from akdl.engine.train import train_estimator
+
+INPUTS = [{"name": name, "dtype": "float", "shape": [1]} for name in ("x0", "x1")]
+
+
+def main(task_config):
+    columns = [tf.feature_column.numeric_column(each["name"], shape=[1]) for each in INPUTS]
+    run_config = generate_run_config(save_checkpoints_steps=1000)
+    if task_config.user_params["tensorflow"] == 1:
+        optimizer = tf.compat.v1.train.GradientDescentOptimizer(0.0)
+        mean = tf.compat.v1.losses.Reduction.SUM_OVER_BATCH_SIZE
+        estimator = tf.compat.v1.estimator.LinearClassifier(
+            columns, "model", optimizer=optimizer, config=run_config, loss_reduction=mean
+        )
+    else:
+        optimizer = tf.keras.optimizers.legacy.SGD(0.0)
+        estimator = tf.estimator.LinearClassifier(columns, "model", optimizer=optimizer, config=run_config)
+    losses = []
+    task_config.report = lambda step, loss=None, **known: losses.append(loss)
+    columns = [*INPUTS, {"name": "label", "dtype": "int", "shape": [1]}]
+    model = {"placeholders_config": INPUTS, "export_batch_dim": True, "saved_model_dir": "export"}
+    train = {"batch_size": 10, "num_epochs": 1, "max_steps": 100}
+    train_estimator(estimator, {"example_config": columns, "label_col": "label"}, train, model, task_config)
+    if task_config.task_type == "chief":
+        task_config.output_writer.write_batch({"losses": [json.dumps([float(loss) for loss in losses if loss is not None])]})
+"""
+
+
+@pytest.mark.parametrize("tensorflow", [1, 2])
+def test_the_loss_of_a_group_is_that_of_one_worker(tmp_path: Path, tensorflow: int) -> None:
+    (tmp_path / "reports.py").write_text(REPORTS)
+    (row,) = run_group(tmp_path, tmp_path / "reports.py", tables(20, 20), POINTS, {"tensorflow": tensorflow})
+    losses = json.loads(row["losses"])
+    assert losses and losses == pytest.approx([math.log(2)] * len(losses)), "the weights stay 0"

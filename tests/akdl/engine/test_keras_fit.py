@@ -17,7 +17,7 @@ from akdl.user_code.module import load_module
 from tests.akdl.engine.test_strategy import TYPES as POINTS
 from tests.akdl.engine.test_strategy import tables
 from tests.akdl.engine.test_train import EXPORT, INPUT, TYPES, served
-from tests.support.tf_group import ROOT, run_group
+from tests.support.tf_group import ROOT, SCRIPTS, run_group
 
 pytestmark = [
     pytest.mark.estimator,
@@ -232,6 +232,57 @@ def test_workers_in_step_go_on_together_and_stop_at_one_step(tmp_path: Path) -> 
     train_group("stopped", 100, checkpoints)
     assert (checkpoints / STOPPED).exists()
     assert 4 * 2 < saved_steps(checkpoints) < 100 * 2
+
+
+REPORTS = """
+import json
+import tensorflow as tf
+from akdl.engine import training_watch
+from akdl.engine.strategy import choose_strategy
+from akdl.engine.train import train_keras_model
+from keras_group import INPUT
+
+training_watch.REPORT_S = 0.0
+
+
+class OwnStep(tf.keras.Model):
+    def train_step(self, data):
+        x, y = data[:2]
+        with tf.GradientTape() as tape:
+            loss = self.compiled_loss(y, self(x, training=True))
+        self.optimizer.minimize(loss, self.trainable_variables, tape)
+        self.compiled_metrics.update_state(y, self(x))
+        part = tf.constant(1.0) / tf.distribute.get_strategy().num_replicas_in_sync  # which Keras adds up
+        return {**{metric.name: metric.result() for metric in self.metrics}, "part": part}
+
+
+def main(task_config):
+    with choose_strategy(task_config).scope():
+        inputs = {name: tf.keras.Input([1], name=name) for name in ("x0", "x1")}
+        joined = tf.keras.layers.Concatenate()([inputs["x0"], inputs["x1"]])
+        kind = OwnStep if task_config.user_params["own"] else tf.keras.Model
+        model = kind(inputs, tf.keras.layers.Dense(1, "sigmoid", name="above")(joined))
+        model.compile(tf.keras.optimizers.SGD(0.5), "binary_crossentropy", metrics=["binary_accuracy"])
+    reports = []
+    task_config.report = lambda step, **metrics: reports.append((step, metrics))
+    train_keras_model(model, INPUT, {"batch_size": 20, "num_epochs": 2}, task_config, {"saved_model_dir": "export"})
+    if task_config.task_type == "chief":
+        task_config.output_writer.write_batch({"reports": [json.dumps(reports)]})
+"""
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["the step of Keras", "a train_step of the model"])
+def test_reports_of_a_group_are_those_of_one_worker_inside_an_epoch_too(tmp_path: Path, own: bool) -> None:
+    (tmp_path / "reports.py").write_text(REPORTS)
+    (tmp_path / "keras_group.py").write_text((SCRIPTS / "keras_group.py").read_text())
+    (row,) = run_group(tmp_path, tmp_path / "reports.py", tables(50, 50), POINTS, {"own": own})
+    by_step: dict[int, list[dict[str, float]]] = {}
+    for step, metrics in json.loads(row["reports"]):
+        by_step.setdefault(step, []).append(metrics)
+    last, at_end = by_step[max(by_step)]
+    assert last == pytest.approx(at_end), "the last step of an epoch has the values of the epoch"
+    assert max(each["binary_accuracy"] for found in by_step.values() for each in found) <= 1.0
+    assert not own or last["part"] == 1.0
 
 
 def saved_steps(checkpoints: Path) -> int:
