@@ -94,8 +94,11 @@ def main() -> int:
     exit_if_closed = exit_with_parent(int(settings["AKDL_PARENT_FD"]), _kill_group, ORPHANED)
     if "AKDL_STOPPED_S" in settings:
         kill_stopped_parent(os.getppid(), float(settings["AKDL_STOPPED_S"]))
-    with open(os.path.join(settings["AKDL_WORK_DIR"], PRIVATE_FOLDER, STACKS_FILE), "w", opener=private) as stacks:
+    path = os.path.join(settings["AKDL_WORK_DIR"], PRIVATE_FOLDER, STACKS_FILE)
+    with open(f"{path}~", "w", opener=private) as stacks:
+        signal.signal(signal.SIGUSR2, signal.SIG_IGN)  # faulthandler restores this when the interpreter ends
         faulthandler.register(signal.SIGUSR2, stacks)  # works even where a thread never releases the interpreter lock
+        os.rename(f"{path}~", path)  # the file shows that the signal does no harm from now on
         try:
             return _run_task(settings)
         except ChannelError:

@@ -213,10 +213,18 @@ def place_in(printed: str) -> str:
 
 
 def stacks_of(pid: int, path: str) -> str:
-    """Stacks of the threads of a process, which `faulthandler` appends to `path` at SIGUSR2."""
+    """Stacks of the threads of a process, which `faulthandler` appends to `path` at SIGUSR2.
+
+    The signal ends a process without a handler. There is none before `path` exists, nor in a shell script that runs Python.
+    """
+    if not os.path.exists(path):
+        return "(the process has not reached its script yet)"
     before = _size(path)
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGUSR2)
+    with contextlib.suppress(psutil.Error, OSError):
+        process = psutil.Process(pid)
+        receiver = next(filter(_catches_sigusr2, [process, *process.children(recursive=True)]), None)
+        if receiver is not None:
+            receiver.send_signal(signal.SIGUSR2)
     size, deadline = before, time.monotonic() + STACKS_S
     while time.monotonic() < deadline:
         written = _size(path)
@@ -224,11 +232,17 @@ def stacks_of(pid: int, path: str) -> str:
             break
         size = written
         time.sleep(0.1)
-    if not os.path.exists(path):
-        return "(the process has not reached its script yet)"
     with open(path, encoding="utf-8", errors="replace") as file:
         file.seek(before)
         return file.read(STACKS_LIMIT)
+
+
+def _catches_sigusr2(process: psutil.Process) -> bool:
+    if not psutil.LINUX:
+        return True
+    with open(f"/proc/{process.pid}/status", encoding="utf-8", errors="replace") as file:
+        caught = re.search(r"^SigCgt:\s*(\w+)", file.read(), re.MULTILINE)
+    return caught is not None and bool(int(caught.group(1), 16) >> signal.SIGUSR2 - 1 & 1)
 
 
 def _size(path: str) -> int:

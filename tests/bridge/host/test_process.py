@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import signal
+import subprocess
 import sys
 import threading
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from bridge.host.process import ChildProcess, describe_exit
+from bridge.host.process import ChildProcess, describe_exit, stacks_of
 from tests.support.leftovers import DEADLINE_S, is_running, wait_until
 
 pytestmark = pytest.mark.process
@@ -126,3 +127,38 @@ def test_a_missing_program_leaves_nothing_open() -> None:
 )
 def test_describe_exit(status: int | None, words: str) -> None:
     assert words in describe_exit(status)
+
+
+HANDLES = """
+import faulthandler, signal, sys, time
+file = open(sys.argv[1], "w")
+faulthandler.register(signal.SIGUSR2, file)
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("has_file", [False, True])
+def test_the_question_for_stacks_does_not_end_a_process_that_is_starting(tmp_path: pathlib.Path, has_file: bool) -> None:
+    path = tmp_path / "stacks.txt"
+    if has_file:
+        path.touch()
+    with subprocess.Popen(["sleep", "600"]) as process:
+        try:
+            stacks_of(process.pid, str(path))
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(0.5)
+        finally:
+            process.kill()
+
+
+def test_stacks_of_a_python_that_a_shell_script_runs(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "stacks.txt"
+    command = ["sh", "-c", f'{sys.executable} -c "$1" "$2"; exit 3', "sh", HANDLES, str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:
+        try:
+            assert process.stdout is not None and process.stdout.readline() == b"ready\n"
+            assert "most recent call first" in stacks_of(process.pid, str(path))
+            assert process.poll() is None
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)

@@ -77,6 +77,16 @@ def test_a_script_of_this_host(hanging: Member, capsys: pytest.CaptureFixture[st
     assert "--- TestOp, faults.py, chief 0: " in (text := capsys.readouterr().out) and "in waits_for_two_locks" in text
 
 
+@pytest.mark.process
+@pytest.mark.fault("scripts", "`akdl-stacks` does no harm to a process that is starting or ending")
+def test_stacks_of_a_script_from_its_start_to_its_end(hanging: Member, capsys: pytest.CaptureFixture[str]) -> None:
+    def shown() -> str:
+        stacks([str(os.getpid())])
+        return capsys.readouterr().out
+
+    wait_until(lambda: "in waits_for_two_locks" in shown(), "the script runs")
+
+
 @pytest.mark.parametrize(
     ("job", "message"), [("", "no script runs in"), ("999999999", "PID not found"), ("localhost:1", "localhost:1")]
 )
