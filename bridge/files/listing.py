@@ -9,11 +9,12 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain, islice
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 from urllib.parse import unquote
 
 from akdl.masking import shown
 from akdl.storage.files import UNFINISHED, FileError, is_remote, local_path, opened_with_fsspec
+from akdl.storage.limits import TEXT
 from bridge.exceptions import refused_at
 
 _SORTED = 20_000  # names of one folder; more are listed as the folder stores them, without holding them in memory
@@ -75,9 +76,13 @@ def _below(path: str) -> Iterator[FoundFile]:
         return
     if os.path.isfile(manifest := os.path.join(path, MANIFEST)):
         with open(manifest, "rb") as file:
-            named = _named(file.read())
+            named = files_of_manifest(path, file)
         if named is not None:
-            yield from (FoundFile(each, os.path.getsize(each)) for each in (os.path.join(path, name) for name in named))
+            inside = os.path.join(os.path.realpath(path), "")
+            for each in (os.path.join(path, name) for name in named):
+                if not os.path.realpath(each).startswith(inside) or not os.path.isfile(each):
+                    raise FileError(f"{manifest} names {each!r}, which is not a file of this folder")
+                yield FoundFile(each, os.path.getsize(each))
             return
     with os.scandir(path) as scanned:
         for entry in _sorted((entry for entry in scanned if not _is_hidden(entry.name)), key=lambda entry: entry.name):
@@ -113,7 +118,10 @@ def _below_remote(system: Any, info: dict[str, Any]) -> Iterator[FoundFile]:
     folder = info["name"].rstrip("/")
     inside = {each["name"].rstrip("/"): each for each in system.ls(folder, detail=True)}
     system.invalidate_cache(folder)  # it may have a kilobyte for each file
-    named = _named(system.cat_file(f"{folder}/{MANIFEST}")) if f"{folder}/{MANIFEST}" in inside else None
+    named = None
+    if f"{folder}/{MANIFEST}" in inside:
+        with system.open(f"{folder}/{MANIFEST}", "rb") as file:
+            named = files_of_manifest(folder, file)
     if named is not None:
         found = system.find(folder, detail=True)
         for name in named:
@@ -126,12 +134,20 @@ def _below_remote(system: Any, info: dict[str, Any]) -> Iterator[FoundFile]:
             yield from _below_remote(system, each)
 
 
-def _named(manifest: bytes) -> list[str] | None:
-    """Names of the files that count in a folder; None if the manifest is not one of our sinks."""
+def files_of_manifest(folder: str, file: IO[bytes]) -> list[str] | None:
+    """Names of the files that count in a folder, all relative; None if its manifest names none, as that of another program."""
     try:
-        return sorted(json.loads(manifest)["files"])
-    except (ValueError, KeyError, TypeError):
-        return None
+        found = json.loads(TEXT.read(file))
+        if not isinstance(found, dict) or "files" not in found:
+            return None
+        names = sorted(found["files"]) if isinstance(found["files"], dict) else [""]
+        if any(not name or "\0" in name or name[0] == "/" or ".." in name.split("/") for name in names):
+            raise ValueError("expected relative names of files, each with a number of rows")
+    except (ValueError, RecursionError) as error:
+        raise FileError(
+            f"{folder}/{MANIFEST} is not a manifest that a sink has written: {str(error)[:200]}: remove it, or give a pattern"
+        ) from None
+    return names
 
 
 def _sorted(found: Iterator[Any], key: Callable[[Any], Any] | None = None) -> Iterator[Any]:

@@ -6,11 +6,15 @@ copy, they write into the target folder, and the file `_manifest.json`, which na
 
 from __future__ import annotations
 
+import glob
 import json
+import logging
 import os
+import re
+import shutil
 import socket
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
@@ -20,7 +24,7 @@ import pyarrow.fs
 from akdl.masking import shown
 from akdl.storage.files import FileError, is_remote, local_path, opened_with_fsspec
 from bridge.exceptions import BridgeError, ConfigurationError, refused_at
-from bridge.files.listing import MANIFEST
+from bridge.files.listing import MANIFEST, files_of_manifest
 from bridge.files.texts import CsvSeparators
 
 CHECKPOINT_ENDS_FILE = (
@@ -28,7 +32,9 @@ CHECKPOINT_ENDS_FILE = (
     "without checkpoints"
 )
 _STAGING = ".incomplete"
-_DEAD_NS = 86_400 * 10**9  # of a staging folder without changes, whose program has been killed
+_DEAD_S = 86_400  # of a staging folder without changes, whose program has been killed
+
+logger = logging.getLogger(__name__)
 
 Files = dict[str, list[int]]
 """Rows and bytes of each file, by its name inside the folder."""
@@ -62,8 +68,20 @@ class FileSink:
         return is_remote(self.address) and not self.is_single and not self.appends
 
     @property
+    def own_name(self) -> re.Pattern[str]:
+        """Form of the names of this run's files and records: checkpoint, subtask, token, and eight digits of the attempt."""
+        return name_with(self.token)
+
+    @property
     def file_types(self) -> pa.Schema:
         return pa.schema([field for field in self.types if field.name not in self.partition_by])
+
+
+def name_with(token: str) -> re.Pattern[str]:
+    return re.compile(rf"(part|_c(?P<checkpoint>\d+))-(?P<subtask>\d{{5,}})-{token}[0-9a-f]{{8}}(-\d+\.\w+)?")
+
+
+_RECORD = name_with("[0-9a-f]{8}")
 
 
 @contextmanager
@@ -120,32 +138,52 @@ def publish(sink: FileSink, written: Files) -> None:
         )
     if sink.is_single:
         files.move(f"{root}/{next(iter(written))}", target)
-        with suppress(FileNotFoundError):  # on object stores, where a folder is gone with its last file
+        with suppress(OSError):  # on object stores, a folder is gone with its last file
             files.delete_dir(root)
     elif sink.keeps_manifest:
         with files.open_output_stream(f"{target}/{MANIFEST}") as file:
             rows = {name: rows for name, (rows, _) in written.items()}
             file.write(json.dumps({"files": rows}).encode())
-        _sweep(files, root, written)
+        with _after_publication(sink):
+            _sweep(files, root, written, _is_replaced)
     else:
-        _sweep(files, root, written)
+        _sweep(files, root, written, _is_replaced)
         old = f"{target}.{sink.token}.old"
         if not is_missing(files, target):
             files.move(target, old)
         files.move(root, target)
-        if not is_missing(files, old):
-            files.delete_dir(old)
-    for info in files.get_file_info(pa.fs.FileSelector(os.path.dirname(target))) if not is_remote(sink.address) else ():
-        is_staging = info.base_name.startswith(f"{os.path.basename(target)}.") and info.base_name.endswith(_STAGING)
-        if is_staging and info.mtime_ns < time.time_ns() - _DEAD_NS:
-            files.delete_dir(info.path)
+        with _after_publication(sink):
+            if not is_missing(files, old):
+                files.delete_dir(old)
+    if not is_remote(sink.address):
+        _remove_dead_staging(target)
+
+
+@contextmanager
+def _after_publication(sink: FileSink) -> Iterator[None]:
+    """Keep a successful job successful where earlier files cannot be removed, for example those of another user."""
+    try:
+        yield
+    except OSError as error:
+        logger.warning("%s: %s: earlier files could not be removed: %s", sink.operator, shown(sink.address), error)
+
+
+def _remove_dead_staging(target: str) -> None:
+    """Remove the staging folders that killed programs of this user have left for the same target."""
+    form = re.compile(rf"{re.escape(os.path.basename(target))}\.[0-9a-f]{{8}}{re.escape(_STAGING)}")
+    for path in glob.iglob(f"{glob.escape(target)}.*{_STAGING}"):
+        with suppress(OSError):
+            state = os.lstat(path)
+            is_own = form.fullmatch(os.path.basename(path)) and state.st_uid == os.getuid()
+            if is_own and state.st_mtime < time.time() - _DEAD_S:
+                shutil.rmtree(path, ignore_errors=True)  # refuses a link
 
 
 def abandon(sink: FileSink) -> None:
     """Remove what a failed job has left; after a successful one there is nothing."""
     files, target = file_system(sink.address)
     if sink.keeps_manifest:
-        _sweep(files, target, _listed(files, target))
+        _sweep(files, target, _listed(files, target), sink.own_name.fullmatch)
         return
     old = f"{target}.{sink.token}.old"
     if not sink.is_single and is_missing(files, target) and not is_missing(files, old):
@@ -188,16 +226,22 @@ def files_in(files: pa.fs.FileSystem, folder: str) -> list[str]:
 
 
 def _listed(files: pa.fs.FileSystem, folder: str) -> set[str]:
-    """Names in the manifest of a folder."""
+    """Names in the manifest of a folder; the manifest of another program has none."""
     if files.get_file_info(f"{folder}/{MANIFEST}").type != pa.fs.FileType.File:
         return set()
-    with files.open_input_stream(f"{folder}/{MANIFEST}") as file:
-        return set(json.loads(file.read())["files"])
+    with suppress(FileError), files.open_input_stream(f"{folder}/{MANIFEST}") as file:
+        return set(files_of_manifest(folder, file) or ())
+    return set()
 
 
-def _sweep(files: pa.fs.FileSystem, root: str, kept: Collection[str]) -> None:
-    """Remove all files of sinks but those kept: of earlier runs and dead attempts, and records."""
+def _is_replaced(name: str) -> bool:
+    """True for files and records of any sink, which new files replace."""
+    return name.startswith("part-") or _RECORD.fullmatch(name) is not None
+
+
+def _sweep(files: pa.fs.FileSystem, root: str, kept: Collection[str], is_swept: Callable[[str], object]) -> None:
+    """Remove the files whose names are swept, but for those kept."""
     keep = {f"{root}/{name}" for name in kept}
     for path in files_in(files, root):
-        if os.path.basename(path).startswith(("part-", "_c")) and path not in keep:
+        if is_swept(os.path.basename(path)) and path not in keep:
             files.delete_file(path)

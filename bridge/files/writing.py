@@ -58,9 +58,9 @@ class PartFiles:
         sink, records, others = self._sink, list[str](), list[str]()
         self._files.create_dir(self._root, recursive=True)
         for path in files_in(self._files, self._root):
-            kind, number, *_ = [*os.path.basename(path).split("-"), ""]
-            if sink.token in os.path.basename(path) and number.isdigit() and int(number) % self._subtasks == self._subtask:
-                is_kept = kind.startswith("_c") and int(kind[2:]) <= checkpoint
+            own = sink.own_name.fullmatch(os.path.basename(path))
+            if own is not None and int(own["subtask"]) % self._subtasks == self._subtask:
+                is_kept = own["checkpoint"] is not None and int(own["checkpoint"]) <= checkpoint
                 (records if is_kept else others).append(path)
         for path in records:
             self._kept.update(self._read(path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import tracemalloc
@@ -82,6 +83,33 @@ def test_a_manifest_names_the_files_of_its_folder(root: str) -> None:
     assert sorted(found('{"entries": []}')) == ["day=1/part-3", "part-1", "part-2"]  # of another program
     with pytest.raises(ConfigurationError, match="part-5"):
         found('{"files": {"part-5": 7}}')
+
+
+@pytest.mark.fault("security", "A manifest in a folder of data names no files outside of the folder")
+def test_a_manifest_names_no_files_outside_of_its_folder(root: str) -> None:
+    system, folder = file_system(root)
+    for path in ("secret/salaries.csv", "gift/rows.csv", "gift/inner/rows.csv"):
+        system.create_dir(f"{folder}/{path}".rpartition("/")[0])
+        with system.open_output_stream(f"{folder}/{path}") as file:
+            file.write(b"name")
+    names = ["../secret/salaries.csv", f"{folder}/secret/salaries.csv", "../secret", "inner/../../secret/salaries.csv"]
+    names += ["/dev/zero", "inner", "", ".", "a\0b", "missing"]
+    if root.startswith("/"):
+        os.symlink(f"{root}/secret", f"{root}/gift/link")
+        names += ["link/salaries.csv", "link"]
+    texts = [json.dumps({"files": {name: 1}}) for name in names]
+    texts += ['{"files": [1]}', '{"files": [["a"]]}', '{"files": "ab"}', '{"files": null}', '{"files": {"a', "[" * 5000, "\0"]
+    for text in texts:
+        with system.open_output_stream(f"{folder}/gift/_manifest.json") as file:
+            file.write(text.encode())
+        with pytest.raises(ConfigurationError, match=r"^Source: parameter 'filePath': .*gift/_manifest\.json "):
+            list(list_files("Source", [f"{root}/gift"]))
+    with pytest.MonkeyPatch.context() as patch, system.open_output_stream(f"{folder}/gift/_manifest.json") as file:
+        patch.setenv("AKDL_TEXT_MB", "0.001")
+        file.write(b" " * 2000)
+        file.close()
+        with pytest.raises(ConfigurationError, match=r"_manifest\.json .* more than 1048 bytes.* set AKDL_TEXT_MB"):
+            list(list_files("Source", [f"{root}/gift"]))
 
 
 def test_partitions_are_names_of_folders_below_the_address(tmp_path: pathlib.Path) -> None:

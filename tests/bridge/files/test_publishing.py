@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import pathlib
 from collections.abc import Sequence
 
 import fsspec
@@ -84,3 +86,98 @@ def test_a_folder_whose_first_file_comes_while_it_is_listed(monkeypatch: pytest.
         assert [path.strip("/") for path in files_in(files, "/first_file")] == ["first_file/part-0"]
     finally:
         storage.rm("/first_file", recursive=True)
+
+
+FOREIGN = {
+    "part-00000-spark.parquet": b"Spark",
+    "sub/part-1.parquet": b"Flink",
+    "_common_metadata": b"Dask",
+    "_cache-5-0badcafe": b"a name with the token, not of the form of a record",
+    f"part-00000-{'1' * 16}-0.parquet": b"an endless stream",
+}
+
+
+@pytest.mark.fault("data", "A failed job with overwriteSink removes nothing that was in an object store")
+@pytest.mark.parametrize("manifest", [None, {"files": {"part-00000-spark.parquet": 3}}, ["x"], {"files": None}, "no JSON"])
+def test_failed_job_removes_only_its_own_files_from_a_storage(manifest: object) -> None:
+    memory = fsspec.filesystem("memory")
+    before = dict(FOREIGN) if manifest is None else {**FOREIGN, "_manifest.json": json.dumps(manifest).encode()}
+    try:
+        for name, content in before.items():
+            memory.pipe(f"/failed/out/{name}", content)
+        sink = sink_of("memory://failed/out/")
+        check_target(sink, True)
+        files = PartFiles(sink, 0, 1)
+        files.start(-1)
+        files.write(ids(1))
+        files.checkpoint(1)
+        files.close()
+        abandon(sink)
+        assert {name: memory.cat(path) for name, path in files_of("memory://failed/out").items()} == before
+    finally:
+        memory.rm("/failed", recursive=True)
+
+
+def test_new_files_leave_files_that_are_no_records(root: str) -> None:
+    sink = sink_of(f"{root}/out/")
+    publish(sink, written(PartFiles(sink, 0, 1), ids(1)))
+    if root.startswith("memory"):
+        system, folder = file_system(root)
+        with system.open_output_stream(f"{folder}/out/_common_metadata") as file:
+            file.write(b"Dask")
+        again = sink_of(f"{root}/out/", token="22222222")
+        publish(again, written(PartFiles(again, 0, 1), ids(2)))
+        assert "out/_common_metadata" in files_of(root) and found_ids(f"{root}/out/") == [2]
+
+
+@pytest.mark.fault("hosts", "A sink removes the staging folders of its own kind and user only")
+def test_only_staging_folders_of_the_same_target_are_removed(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["data.2019.incomplete", "data.12345678.old.incomplete", "data.1234567.incomplete", "data.abcdef01.incomplete"]
+    for name in names:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "notes").write_text("mine")
+        os.utime(tmp_path / name, (0, 0))
+    (tmp_path / "data.12345678.incomplete").write_text("a file")
+    (tmp_path / "data.87654321.incomplete").symlink_to(tmp_path / names[0])
+    for name in ("data.12345678.incomplete", "data.87654321.incomplete"):
+        os.utime(tmp_path / name, (0, 0), follow_symlinks=False)
+
+    def publish_one(token: str) -> None:
+        sink = sink_of(f"{tmp_path}/data/", token=token)
+        publish(sink, written(PartFiles(sink, 0, 1), ids(1)))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "getuid", lambda: 12345)
+        publish_one("11111111")
+    assert (tmp_path / "data.abcdef01.incomplete").is_dir(), "of another user"
+    publish_one("22222222")
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {*names[:3], "data", "data.12345678.incomplete", "data.87654321.incomplete"}
+    assert (tmp_path / names[0] / "notes").exists()
+
+
+@pytest.mark.fault("hosts", "Earlier files that cannot be removed do not fail a job whose files are published")
+def test_publication_succeeds_where_earlier_files_cannot_be_removed(
+    root: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for token, number in (("11111111", 1), ("22222222", 2)):
+        sink = sink_of(f"{root}/out/", token=token)
+        files = written(PartFiles(sink, 0, 1), ids(number))
+        if number == 2:
+
+            def refuse(*_: object, **__: object) -> None:
+                raise PermissionError("of another user")
+
+            monkeypatch.setattr(MemoryFileSystem, "rm_file", refuse)
+            monkeypatch.setattr(MemoryFileSystem, "rm", refuse)
+            if root.startswith("/"):
+                os.mkdir(f"{root}/out/locked")
+                pathlib.Path(f"{root}/out/locked/part-0").touch()
+                os.chmod(f"{root}/out/locked", 0o500)
+        publish(sink, files)
+    monkeypatch.undo()
+    assert found_ids(f"{root}/out/") == [2]
+    if os.getuid() or not root.startswith("/"):
+        assert "Sink: " in caplog.text and "earlier files could not be removed" in caplog.text
+    for folder, _, _ in os.walk(root):
+        os.chmod(folder, 0o700)
