@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import re
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -10,10 +13,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from akdl.near_names import did_you_mean, listed
+from akdl.wire.column_type import parse_type
+from bridge.codec.types import arrow_type
 from bridge.exceptions import ConfigurationError, SchemaError, refused_at
 from bridge.files.file_columns import FileColumn, column_of_field, declared_column
 from bridge.files.formats import FORMATS, format_of, reader_of
-from bridge.files.listing import FoundFile, list_files, partition_values, root_of
+from bridge.files.listing import FoundFile, list_files, partition_types, partition_values, partitioned_folder, root_of
 from bridge.files.predicates import columns_in, expression_of
 from bridge.files.reading import FileParts, FileTable, errors_of
 from bridge.schema import Schema
@@ -44,8 +49,11 @@ def describe(
         named = "there is no file yet" if first is None else f"the name {first.path!r} has no known ending"
         raise ConfigurationError(f"{where}: parameter 'format': {named}: set it to one of {', '.join(FORMATS)}")
     roots = tuple(map(root_of, addresses))
-    fields = {} if first is None else _fields(where, first, known_format, roots)
     declared = {column.name: declared_column(column) for column in schema or ()}
+    fields = {} if first is None else _fields(where, first, known_format, roots)
+    in_folders = [] if first is None else [name for name in partition_values(first.path, roots) if name not in declared]
+    if in_folders and first is not None:
+        fields.update(_folder_fields(chain([first], files), roots, in_folders))
     names = list(selected or declared or fields)
     unknown = [name for name in names if name not in fields and name not in declared]
     if unknown:
@@ -69,14 +77,52 @@ def describe(
 def _fields(where: str, file: FoundFile, format_: str, roots: Sequence[str]) -> dict[str, pa.Field]:
     """Fields of a file, and of the names of its folders."""
     with errors_of(where, file.path, format_):
-        schema = reader_of(format_, file.path).schema
-        fields = {field.name: field for field in schema}
-        if len(fields) < len(schema):
-            twice = next(name for name in schema.names if schema.names.count(name) > 1)
-            raise SchemaError(f"it has two columns {twice!r}: rename one")
-    for name, value in partition_values(file.path, roots).items():
-        fields[name] = pa.field(name, pa.int64() if value is not None and value.isdecimal() else pa.string())
-    return fields
+        fields = {field.name: field for field in reader_of(format_, file.path).schema}
+    return {**fields, **{name: pa.field(name, pa.string()) for name in partition_values(file.path, roots)}}
+
+
+def _folder_fields(files: Iterator[FoundFile], roots: Sequence[str], names: Sequence[str]) -> dict[str, pa.Field]:
+    """Fields of some columns in names of folders: of the types that a sink has recorded, else of integers or strings.
+
+    One text that no integer has, such as 007, makes all cells of its column strings. So the names of all folders decide, and
+    the files are listed until no column can be one of integers.
+    """
+    kinds = {name: set[pa.DataType]() for name in names}
+    types_of, folder = functools.lru_cache(partition_types), None
+    for path, _ in files:
+        if path.rpartition("/")[0] == folder:
+            continue
+        folder = path.rpartition("/")[0]
+        above = partitioned_folder(path, roots)
+        recorded, values = types_of(above), partition_values(path, roots)
+        for name, kind in kinds.items():
+            value = values.get(name)
+            if name in recorded:
+                kind.add(_readable(arrow_type(parse_type(recorded[name]))))
+            elif value is not None:
+                kind.add(pa.int64() if _is_integer(value) else pa.string())
+        if all(pa.string() in kind or ([above] == list(roots) and name in recorded) for name, kind in kinds.items()):
+            break
+    return {name: pa.field(name, _common(kind)) for name, kind in kinds.items()}
+
+
+def _readable(kind: pa.DataType) -> pa.DataType:
+    """The same type, or STRING's if this pyarrow cannot cast texts to it; 11 cannot make dates."""
+    try:
+        return pa.nulls(0, pa.string()).cast(kind).type
+    except pa.ArrowException:
+        return pa.string()
+
+
+def _common(kinds: set[pa.DataType]) -> pa.DataType:
+    if len(kinds) == 1:
+        return next(iter(kinds))
+    return pa.int64() if kinds and all(map(pa.types.is_integer, kinds)) else pa.string()
+
+
+def _is_integer(text: str) -> bool:
+    """True for the texts that BIGINT writes."""
+    return re.fullmatch("0|-?[1-9][0-9]{0,18}", text) is not None and -(2**63) <= int(text) < 2**63
 
 
 def _filter(

@@ -5,17 +5,21 @@ Readers use one thread each, since Flink runs one per slot, and hold little more
 
 from __future__ import annotations
 
+import functools
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pv
 import pyarrow.json as pj
 import pyarrow.orc as po
 import pyarrow.parquet as pq
 
 from akdl.storage.files import is_remote, opened_with_fsspec
+from bridge.exceptions import SchemaError
 from bridge.files.parts import TO_THE_END, WHOLE
 
 BATCH_BYTES = 1 << 20
@@ -56,7 +60,10 @@ class ParquetReader(FileReader):
     def __init__(self, path: str) -> None:
         # Local columns are read in small pieces; from a storage, all columns of a row group with few calls.
         remote = is_remote(path)
-        self.file = pq.ParquetFile(open_file(path), pre_buffer=remote, buffer_size=0 if remote else 1 << 16)
+        self._path, buffer = path, 0 if remote else 1 << 16
+        self._read = functools.partial(pq.ParquetFile, pre_buffer=remote, buffer_size=buffer)
+        # Nanoseconds end in 2262, and "no end" of a warehouse is 9999-12-31.
+        self.file = self._read(open_file(path), coerce_int96_timestamp_unit="us")
         self.schema = self.file.schema_arrow
 
     def groups(self, columns: Sequence[str]) -> Iterator[RowGroup]:
@@ -68,8 +75,48 @@ class ParquetReader(FileReader):
             yield RowGroup(number, group.num_rows, sum(group.column(place).total_uncompressed_size for place in places))
 
     def batches(self, group: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        batches: Iterator[pa.RecordBatch] = self.file.iter_batches(rows, [group], list(columns), use_threads=False)
-        return batches
+        batches = self.file.iter_batches(rows, [group], list(columns), use_threads=False)
+        schema = self.file.metadata.schema
+        leaves = [schema.column(place) for place in range(len(schema))]
+        paths = [f"{leaf.path}." for leaf in leaves if leaf.physical_type == "INT96"]
+        int96 = [name for name in columns if any(path.startswith(f"{name}.") for path in paths)]
+        return self._with_nanoseconds(batches, group, int96, rows) if int96 else batches
+
+    def _with_nanoseconds(
+        self, batches: Iterator[pa.RecordBatch], group: int, int96: Collection[str], rows: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Batches whose INT96 columns have nanoseconds where microseconds would lose some."""
+        by_arrow = "parquet-cpp" in (self.file.metadata.created_by or "")
+        exact = self._read(open_file(self._path)).iter_batches(rows, [group], list(int96), use_threads=False)
+        waiting: pa.Table | None = None
+        for batch in batches:
+            while waiting is None or len(waiting) < batch.num_rows:
+                waiting = pa.Table.from_batches([*(() if waiting is None else waiting.to_batches()), next(exact)])
+            for name in int96:
+                place = batch.schema.get_field_index(name)
+                cells, found = batch.column(place), pa.concat_arrays(waiting[name].slice(0, batch.num_rows).chunks)
+                if by_arrow and not pa.types.is_nested(cells.type):
+                    cells = _before_1970(cells, found)
+                # Outside of 1677 to 2262 the reader wraps nanoseconds around, as the cast does.
+                if cells.cast(found.type, safe=False).equals(found):
+                    found = cells
+                else:
+                    cells.cast(found.type)  # fails outside of these years
+                if found is not batch.columns[place]:
+                    cells = [*batch.columns[:place], found, *batch.columns[place + 1 :]]
+                    batch = pa.record_batch(cells, batch.schema.names)
+            waiting = waiting.slice(batch.num_rows)
+            yield batch
+
+
+def _before_1970(cells: pa.Array, found: pa.Array) -> pa.Array:
+    """Instants of INT96 that Arrow has written: its negative times of a day are read as 584 years more.
+
+    So an instant between 2262 and 2554 that is not midnight stands for one before 1970, which `found` has in nanoseconds.
+    """
+    numbers = cells.view(pa.int64()).fill_null(0).to_numpy()
+    wrong = (numbers > 2**63 // 1000) & (numbers <= 2**64 // 1000) & (numbers % (86_400 * 10**6) != 0)
+    return pc.if_else(pa.array(wrong), found.cast(cells.type, safe=False), cells)
 
 
 class _ArrowFile(FileReader):
@@ -237,9 +284,15 @@ FORMATS = (*_READERS, *WITHOUT_GROUPS)
 
 def reader_of(format_: str, path: str, schema: pa.Schema | None = None, all_columns: bool = False) -> FileReader:
     """Open a file. Text has no types of its own: its cells are read by `schema`, or by the beginning of the file."""
+    reader: FileReader
     if format_ == "csv":
-        return _Csv(path, schema)
-    return _Json(path, schema, all_columns) if format_ == "json" else _READERS[format_](path)
+        reader = _Csv(path, schema)
+    else:
+        reader = _Json(path, schema, all_columns) if format_ == "json" else _READERS[format_](path)
+    twice = [name for name, count in Counter(reader.schema.names).items() if count > 1]
+    if twice:
+        raise SchemaError(f"it has two columns {twice[0]!r}: rename one")
+    return reader
 
 
 _ENDINGS = {

@@ -6,15 +6,17 @@ import glob
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
+from types import MappingProxyType
 from typing import IO, Any, NamedTuple
 from urllib.parse import unquote
 
 from akdl.masking import shown
 from akdl.storage.files import UNFINISHED, FileError, is_remote, local_path, opened_with_fsspec
 from akdl.storage.limits import TEXT
+from akdl.wire.column_type import parse_type
 from bridge.exceptions import refused_at
 
 _SORTED = 20_000  # names of one folder; more are listed as the folder stores them, without holding them in memory
@@ -33,7 +35,7 @@ class FoundFile(NamedTuple):
 def list_files(where: str, addresses: Sequence[str], may_be_empty: bool = False) -> Iterator[FoundFile]:
     """Yield the files of each address. In folders, names that begin with . or _ or end in .part are left out.
 
-    Where a sink has left a manifest, the folder has the files that it names.
+    Partitions are not, whatever their names are. Where a sink has left a manifest, the folder has the files that it names.
     """
     for address in addresses:
         with refused_at(f"{where}: parameter 'filePath'", FileError, OSError):
@@ -43,6 +45,21 @@ def list_files(where: str, addresses: Sequence[str], may_be_empty: bool = False)
                 matches = "matches no files" if glob.has_magic(address) else "is a folder without files"
                 raise FileError(f"{shown(address)} {matches}")
             yield from chain([] if first is None else [first], files)
+
+
+class Manifest(NamedTuple):
+    """Notes of a sink on its folder: the files that count, if not all do, and SQL types of names of folders."""
+
+    files: list[str] | None = None
+    partitions: Mapping[str, str] = MappingProxyType({})
+
+
+def partition_types(folder: str) -> Mapping[str, str]:
+    """SQL types of the columns that name the folders in a folder, where a sink has recorded them."""
+    if not is_remote(folder):
+        return _local_manifest(folder).partitions
+    with opened_with_fsspec(folder) as (system, inside):
+        return _remote_manifest(system, inside).partitions if system.isfile(f"{inside}/{MANIFEST}") else {}
 
 
 def root_of(address: str) -> str:
@@ -56,9 +73,19 @@ def root_of(address: str) -> str:
 
 def partition_values(path: str, roots: Sequence[str]) -> dict[str, str | None]:
     """Values in the names of folders below a root, such as {"day": "2024-05-31"} for /data/day=2024-05-31/0.parquet."""
-    root = max((root for root in roots if path.startswith(root)), key=len, default=path)
-    pairs = (name.partition("=") for name in path[len(root) :].split("/")[:-1] if "=" in name)
+    pairs = (name.partition("=") for name in _folders(path, roots)[1] if _is_partition(name))
     return {unquote(key): None if value == NO_VALUE else unquote(value) for key, _, value in pairs}
+
+
+def partitioned_folder(path: str, roots: Sequence[str]) -> str:
+    """Folder that has the partitions of a file: what stands before the first name with a value."""
+    root, names = _folders(path, roots)
+    return root + "/".join(takewhile(lambda name: not _is_partition(name), names))
+
+
+def _folders(path: str, roots: Sequence[str]) -> tuple[str, list[str]]:
+    root = max((root for root in roots if path.startswith(root)), key=len, default=path)
+    return root, path[len(root) :].split("/")[:-1]
 
 
 def _local(path: str) -> Iterator[FoundFile]:
@@ -66,7 +93,7 @@ def _local(path: str) -> Iterator[FoundFile]:
         return _below(path)
     if not glob.has_magic(path):
         raise FileError(f"there is no file {path}")
-    found = (each for each in glob.iglob(path, recursive=True) if not _is_hidden(os.path.basename(each)))
+    found = (each for each in glob.iglob(path, recursive=True) if not _is_hidden(os.path.basename(each), os.path.isdir(each)))
     return chain.from_iterable(map(_below, _sorted(found if "**" not in path else filter(os.path.isfile, found))))
 
 
@@ -74,18 +101,17 @@ def _below(path: str) -> Iterator[FoundFile]:
     if not os.path.isdir(path):
         yield FoundFile(path, os.path.getsize(path))
         return
-    if os.path.isfile(manifest := os.path.join(path, MANIFEST)):
-        with open(manifest, "rb") as file:
-            named = files_of_manifest(path, file)
-        if named is not None:
-            inside = os.path.join(os.path.realpath(path), "")
-            for each in (os.path.join(path, name) for name in named):
-                if not os.path.realpath(each).startswith(inside) or not os.path.isfile(each):
-                    raise FileError(f"{manifest} names {each!r}, which is not a file of this folder")
-                yield FoundFile(each, os.path.getsize(each))
-            return
+    named = _local_manifest(path).files
+    if named is not None:
+        inside = os.path.join(os.path.realpath(path), "")
+        for each in (os.path.join(path, name) for name in named):
+            if not os.path.realpath(each).startswith(inside) or not os.path.isfile(each):
+                raise FileError(f"{path}/{MANIFEST} names {each!r}, which is not a file of this folder")
+            yield FoundFile(each, os.path.getsize(each))
+        return
     with os.scandir(path) as scanned:
-        for entry in _sorted((entry for entry in scanned if not _is_hidden(entry.name)), key=lambda entry: entry.name):
+        seen = (entry for entry in scanned if not _is_hidden(entry.name, "=" in entry.name and entry.is_dir()))
+        for entry in _sorted(seen, key=lambda entry: entry.name):
             if entry.is_dir():
                 yield from _below(entry.path)
             else:
@@ -102,7 +128,7 @@ def _remote(address: str) -> Iterator[FoundFile]:
         system.invalidate_cache()
         if glob.has_magic(inside) and not system.exists(inside):
             found = system.glob(inside, detail=True)
-            infos = [info for name, info in sorted(found.items()) if not _is_hidden(name.rpartition("/")[2])]
+            infos = [info for _, info in sorted(found.items()) if not _is_hidden_remote(info)]
         else:
             infos = [system.info(inside)]
         for info in infos:
@@ -118,10 +144,7 @@ def _below_remote(system: Any, info: dict[str, Any]) -> Iterator[FoundFile]:
     folder = info["name"].rstrip("/")
     inside = {each["name"].rstrip("/"): each for each in system.ls(folder, detail=True)}
     system.invalidate_cache(folder)  # it may have a kilobyte for each file
-    named = None
-    if f"{folder}/{MANIFEST}" in inside:
-        with system.open(f"{folder}/{MANIFEST}", "rb") as file:
-            named = files_of_manifest(folder, file)
+    named = _remote_manifest(system, folder).files if f"{folder}/{MANIFEST}" in inside else None
     if named is not None:
         found = system.find(folder, detail=True)
         for name in named:
@@ -130,29 +153,53 @@ def _below_remote(system: Any, info: dict[str, Any]) -> Iterator[FoundFile]:
             yield from _below_remote(system, found[f"{folder}/{name}"])
         return
     for name, each in sorted(inside.items()):
-        if name != folder and not _is_hidden(name.rpartition("/")[2]):
+        if name != folder and not _is_hidden_remote(each):
             yield from _below_remote(system, each)
 
 
-def files_of_manifest(folder: str, file: IO[bytes]) -> list[str] | None:
-    """Names of the files that count in a folder, all relative; None if its manifest names none, as that of another program."""
+def _local_manifest(folder: str) -> Manifest:
+    with suppress(FileNotFoundError), open(os.path.join(folder, MANIFEST), "rb") as file:
+        return read_manifest(folder, file)
+    return Manifest()
+
+
+def _remote_manifest(system: Any, folder: str) -> Manifest:
+    with system.open(f"{folder}/{MANIFEST}", "rb") as file:
+        return read_manifest(folder, file)
+
+
+def read_manifest(folder: str, file: IO[bytes]) -> Manifest:
+    """Read a manifest, perhaps of a stranger; one of another program names no files and no types."""
     try:
         found = json.loads(TEXT.read(file))
-        if not isinstance(found, dict) or "files" not in found:
-            return None
-        names = sorted(found["files"]) if isinstance(found["files"], dict) else [""]
-        if any(not name or "\0" in name or name[0] == "/" or ".." in name.split("/") for name in names):
-            raise ValueError("expected relative names of files, each with a number of rows")
-    except (ValueError, RecursionError) as error:
+        if not isinstance(found, dict):
+            return Manifest()
+        files, partitions = found.get("files", {}), found.get("partitions", {})
+        if not isinstance(files, dict) or not isinstance(partitions, dict):
+            raise ValueError("expected objects of files and partitions")
+        if any(not name or "\0" in name or name[0] == "/" or ".." in name.split("/") for name in files):
+            raise ValueError("expected relative names of files")
+        for type_ in partitions.values():
+            parse_type(type_)
+    except (ValueError, TypeError, RecursionError) as error:
         raise FileError(
             f"{folder}/{MANIFEST} is not a manifest that a sink has written: {str(error)[:200]}: remove it, or give a pattern"
         ) from None
-    return names
+    return Manifest(sorted(files) if "files" in found else None, partitions)
 
 
 def _sorted(found: Iterator[Any], key: Callable[[Any], Any] | None = None) -> Iterator[Any]:
     return chain(sorted(islice(found, _SORTED), key=key), found)
 
 
-def _is_hidden(name: str) -> bool:
-    return name.startswith(_HIDDEN) or name.endswith(UNFINISHED)
+def _is_partition(name: str) -> bool:
+    return name.find("=") > 0
+
+
+def _is_hidden(name: str, is_folder: bool) -> bool:
+    """True for temporary files and folders; as in Spark and Hive, a folder such as _year=2024 is a partition."""
+    return (name.startswith(_HIDDEN) or name.endswith(UNFINISHED)) and not (is_folder and _is_partition(name))
+
+
+def _is_hidden_remote(info: dict[str, Any]) -> bool:
+    return _is_hidden(info["name"].rstrip("/").rpartition("/")[2], info["type"] == "directory")

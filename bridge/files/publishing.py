@@ -14,7 +14,7 @@ import re
 import shutil
 import socket
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
@@ -24,7 +24,8 @@ import pyarrow.fs
 from akdl.masking import shown
 from akdl.storage.files import FileError, is_remote, local_path, opened_with_fsspec
 from bridge.exceptions import BridgeError, ConfigurationError, refused_at
-from bridge.files.listing import MANIFEST, files_of_manifest
+from bridge.files.file_columns import flink_type
+from bridge.files.listing import MANIFEST, read_manifest
 from bridge.files.texts import CsvSeparators
 
 CHECKPOINT_ENDS_FILE = (
@@ -141,13 +142,13 @@ def publish(sink: FileSink, written: Files) -> None:
         with suppress(OSError):  # on object stores, a folder is gone with its last file
             files.delete_dir(root)
     elif sink.keeps_manifest:
-        with files.open_output_stream(f"{target}/{MANIFEST}") as file:
-            rows = {name: rows for name, (rows, _) in written.items()}
-            file.write(json.dumps({"files": rows}).encode())
+        write_manifest(sink, target, {"files": {name: rows for name, (rows, _) in written.items()}})
         with _after_publication(sink):
             _sweep(files, root, written, _is_replaced)
     else:
         _sweep(files, root, written, _is_replaced)
+        if sink.partition_by:
+            write_manifest(sink, root)
         old = f"{target}.{sink.token}.old"
         if not is_missing(files, target):
             files.move(target, old)
@@ -161,7 +162,7 @@ def publish(sink: FileSink, written: Files) -> None:
 
 @contextmanager
 def _after_publication(sink: FileSink) -> Iterator[None]:
-    """Keep a successful job successful where earlier files cannot be removed, for example those of another user."""
+    """Keep a successful job successful where earlier files cannot be removed, for example because another user owns them."""
     try:
         yield
     except OSError as error:
@@ -192,6 +193,18 @@ def abandon(sink: FileSink) -> None:
     if not sink.appends and not is_missing(files, root):
         files.move(root, f"{root}.old")  # first, so that functions which still run create no more files in it
         files.delete_dir(f"{root}.old")
+
+
+def write_manifest(sink: FileSink, folder: str, more: Mapping[str, object] | None = None) -> None:
+    """Record the types of the columns that name folders, which their texts don't tell: "02134" may be a text or a number.
+
+    Times are left out, because Arrow cannot read all of their texts.
+    """
+    found = [(name, sink.types.field(name).type) for name in sink.partition_by]
+    types = {name: flink_type(type_) for name, type_ in found if pa.types.is_date(type_) or not pa.types.is_temporal(type_)}
+    partitions = {name: type_[0] for name, type_ in types.items() if type_ is not None}
+    with file_system(sink.address)[0].open_output_stream(f"{folder}/{MANIFEST}") as file:
+        file.write(json.dumps({**(more or {}), "partitions": partitions}).encode())
 
 
 def root_of(sink: FileSink) -> tuple[pa.fs.FileSystem, str]:
@@ -226,11 +239,11 @@ def files_in(files: pa.fs.FileSystem, folder: str) -> list[str]:
 
 
 def _listed(files: pa.fs.FileSystem, folder: str) -> set[str]:
-    """Names in the manifest of a folder; the manifest of another program has none."""
+    """Names in the manifest of a folder; the manifest of another program has no names."""
     if files.get_file_info(f"{folder}/{MANIFEST}").type != pa.fs.FileType.File:
         return set()
     with suppress(FileError), files.open_input_stream(f"{folder}/{MANIFEST}") as file:
-        return set(files_of_manifest(folder, file) or ())
+        return set(read_manifest(folder, file).files or ())
     return set()
 
 

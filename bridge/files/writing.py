@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from akdl.masking import shown
 from bridge.exceptions import BridgeError, ConfigurationError
-from bridge.files.listing import NO_VALUE
+from bridge.files.listing import MANIFEST, NO_VALUE
 from bridge.files.publishing import (
     CHECKPOINT_ENDS_FILE,
     Files,
@@ -32,6 +32,7 @@ from bridge.files.publishing import (
     is_missing,
     is_published,
     root_of,
+    write_manifest,
 )
 from bridge.files.texts import CsvSeparators, json_lines, plain_texts, write_csv
 
@@ -75,6 +76,11 @@ class PartFiles:
             for path in set(others) - {f"{self._root}/{name}" for name in self._kept}:
                 self._files.delete_file(path)
         if sink.appends:
+            _, target = file_system(sink.address)
+            if not self._subtask and (sink.partition_by or not is_missing(self._files, f"{target}/{MANIFEST}")):
+                # The manifest of an earlier batch job would hide the files of the stream.
+                self._files.create_dir(target, recursive=True)
+                write_manifest(sink, target)
             self._move(self._kept, records)
 
     def write(self, batch: pa.RecordBatch) -> None:

@@ -43,10 +43,10 @@ def files_of(address: str) -> dict[str, str]:
 def listed(address: str) -> list[str]:
     """Names of the files that count: those of the manifest in a storage."""
     names = files_of(address)
-    if "_manifest.json" not in names:
-        return sorted(names)
-    with file_system(address)[0].open_input_stream(names["_manifest.json"]) as file:
-        return sorted(json.loads(file.read())["files"])
+    if "_manifest.json" in names:
+        with file_system(address)[0].open_input_stream(names.pop("_manifest.json")) as file:
+            names = json.loads(file.read()).get("files", names)
+    return sorted(names)
 
 
 def table(address: str, form: str = "parquet", **more: Any) -> pa.Table:

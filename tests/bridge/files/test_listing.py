@@ -136,3 +136,15 @@ def test_a_folder_of_many_files_is_listed_in_bounded_memory(tmp_path: pathlib.Pa
     finally:
         tracemalloc.stop()
     assert count == 3000 and first.size == 0 and peak < 100_000, peak
+
+
+def test_names_with_a_value_are_partitions_and_not_hidden(root: str) -> None:
+    system, folder = file_system(root)
+    shown = ["_year=2020/a", "p=.x/a", "p=_x/a", "p=a.part/a", ".c=1/_d=2/a"]
+    for name in [*shown, "_temporary/a", "=x.part/a", "p=1/_SUCCESS", "p=1/b=2.part", "_c=1", ".d=1"]:
+        system.create_dir(f"{folder}/{name}".rpartition("/")[0])
+        with system.open_output_stream(f"{folder}/{name}") as file:
+            file.write(b"x")
+    assert sorted(file.path[len(root) + 1 :] for file in list_files("Source", [root])) == sorted(shown)
+    assert [file.path[len(root) + 1 :] for file in list_files("Source", [f"{root}/_*"])] == ["_year=2020/a"]
+    assert partition_values("/t/=x/_y=1/a", ["/t"]) == {"_y": "1"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import decimal
 import pathlib
 from collections.abc import Callable
@@ -20,8 +21,11 @@ from bridge.exceptions import BridgeError, RowError, SchemaError
 from bridge.files.description import describe
 from bridge.files.listing import list_files
 from bridge.files.parts import TO_THE_END, FilePart, parts_from, parts_to_arrow
+from bridge.files.publishing import publish
 from bridge.files.reading import FileParts, FileTable
+from bridge.files.writing import PartFiles
 from bridge.schema import Schema
+from tests.bridge.files.attempts import sink_of, written
 
 
 def parts_in(table: FileTable, *addresses: str, part_bytes: int | None = None) -> list[FilePart]:
@@ -111,11 +115,162 @@ def test_partitions(tmp_path: pathlib.Path) -> None:
         pq.write_table(pa.table({"id": [int(city)], "city": ["not read"]}), folder / "0.parquet")
     found = read(str(tmp_path))
     assert found.to_pylist() == [
-        {"id": 1, "city": 1, "day": "2024-05-31"}, {"id": 2, "city": 2, "day": "2024-06-01"}, {"id": 3, "city": 3, "day": None},
+        {"id": 1, "city": "01", "day": "2024-05-31"}, {"id": 2, "city": "2", "day": "2024-06-01"},
+        {"id": 3, "city": "3", "day": None},
     ]  # fmt: skip
     schema = Schema.parse("day DATE, id INT")
     (tmp_path / "day=2024-06-01" / "city=2" / "0.parquet").write_bytes(b"damaged")  # and is not opened
     assert read(str(tmp_path), schema=schema, condition="day < '2024-06-01'")["id"].to_pylist() == [1]
+
+
+def partitioned(root: pathlib.Path, *folders: str) -> str:
+    for number, folder in enumerate(folders):
+        (root / folder).mkdir(parents=True)
+        pq.write_table(pa.table({"x": [number]}), root / folder / "0.parquet")
+    return str(root)
+
+
+@pytest.mark.fault("data", "A text in the name of a folder, such as zip=00501, does not become a number")
+@pytest.mark.parametrize(
+    ("values", "cells"),
+    [
+        (["00501", "10001"], ["00501", "10001"]),
+        (["10", "1A"], ["10", "1A"]),
+        (["1", "__HIVE_DEFAULT_PARTITION__", "2"], [1, None, 2]),
+        (["__HIVE_DEFAULT_PARTITION__"], [None]),
+        (["-1", "0", "10"], [-1, 0, 10]),
+        (["-0", "1"], ["-0", "1"]),
+        (["+1", "1"], ["+1", "1"]),
+        (["1_0"], ["1_0"]),
+        ([" 1"], [" 1"]),
+        (["1", "٣"], ["1", "٣"]),
+        (["²"], ["²"]),
+        (["-9223372036854775808", "9223372036854775807"], [-(2**63), 2**63 - 1]),
+        (["1", "9223372036854775808"], ["1", "9223372036854775808"]),
+        (["1", ""], ["1", ""]),
+    ],
+)
+def test_all_folders_decide_the_type_of_a_partition(tmp_path: pathlib.Path, values: list[str], cells: list[Any]) -> None:
+    for order in (values, values[::-1]):
+        place = partitioned(tmp_path / str(len(list(tmp_path.iterdir()))), *(f"k={value}" for value in order))
+        rows = read(place, part_bytes=1000).sort_by("x").to_pylist()
+        assert [row["k"] for row in rows] == (cells if order == values else cells[::-1])
+        last = next(cell for cell in reversed(cells))
+        if last is not None:
+            written = f"'{last}'" if isinstance(last, str) else str(last)
+            assert read(place, condition=f"k = {written}")["k"].to_pylist() == [last]
+
+
+def test_types_of_partitions_are_found_without_listing_where_they_are_known(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partitioned(tmp_path / "numbers", *(f"n={number}" for number in range(20)))
+    partitioned(tmp_path / "days", *(f"day=2024-05-{day}" for day in range(10, 30)))
+    listed: list[str] = []
+    real = list_files
+    monkeypatch.setattr(
+        "bridge.files.description.list_files", lambda *given: (listed.append(file.path) or file for file in real(*given))
+    )
+    for name, schema, most in (("numbers", "n BIGINT, x BIGINT", 3), ("days", None, 3), ("numbers", None, 30)):
+        listed.clear()
+        describe("Source", [str(tmp_path / name)], schema=None if schema is None else Schema.parse(schema))
+        assert len(listed) <= most, name
+
+
+@pytest.mark.fault("data", "Columns that name the folders of a sink come back with their types")
+def test_partitions_of_a_sink_keep_their_types(root: str) -> None:
+    types = {
+        "zip": (pa.string(), ["10001", "20002"]), "n": (pa.int32(), [1, -2]), "b": (pa.bool_(), [True, False]),
+        "price": (pa.decimal128(5, 2), [decimal.Decimal("1.50"), decimal.Decimal("2.00")]),
+        "f": (pa.float64(), [1.0, 1e22]), "at": (pa.timestamp("us"), ["2024-05-31 12:00:00", "2024-05-31 12:00:00"]),
+    }  # fmt: skip
+    columns = [pa.array(cells, type_) if name != "at" else pa.array([0, 0], type_) for name, (type_, cells) in types.items()]
+    batch = pa.record_batch([*columns, pa.array([1, 2])], [*types, "x"])
+    schemas = []
+    for appends in (False, True):
+        sink = sink_of(f"{root}/out{appends}/", batch.schema, partition_by=tuple(types), appends=appends)
+        files = written(PartFiles(sink, 0, 1), batch)
+        if not appends:
+            publish(sink, files)
+        table = describe("Source", [f"{root}/out{appends}"])
+        schemas.append({column.name: column.sql for column in table.columns})
+        rows = rows_of(table, parts_in(table, f"{root}/out{appends}")).sort_by("x").to_pylist()
+        assert [row["zip"] for row in rows] == ["10001", "20002"] and [row["n"] for row in rows] == [1, -2]
+        assert [row["f"] for row in rows] == [1.0, 1e22] and [row["price"] for row in rows] == types["price"][1]
+        pattern = f"{root}/out{appends}/zip=1*/*/*/*/*/*/*.parquet"
+        assert read(pattern, condition="zip = '10001'")["zip"].to_pylist() == ["10001"]
+    expected = {"x": "BIGINT", "zip": "STRING", "n": "INT", "b": "BOOLEAN", "price": "DECIMAL(5, 2)", "f": "DOUBLE"}
+    assert schemas[0] == schemas[1] == {**expected, "at": "STRING"}
+
+
+def test_partitions_of_several_sinks_have_a_common_type(tmp_path: pathlib.Path) -> None:
+    for name, type_ in (("texts", pa.string()), ("ints", pa.int32())):
+        batch = pa.record_batch([pa.array([1, 2]).cast(type_), pa.array([1, 2])], ["k", "x"])
+        sink = sink_of(f"{tmp_path}/{name}/", batch.schema, partition_by=("k",))
+        publish(sink, written(PartFiles(sink, 0, 1), batch))
+    foreign = partitioned(tmp_path / "foreign", "k=7")
+    for places, type_ in (
+        (("ints", "texts"), pa.string()), (("texts", "ints"), pa.string()), (("ints",), pa.int32()), (("", ), pa.string())
+    ):  # fmt: skip
+        assert describe("Source", [str(tmp_path / each) for each in places]).columns[-1].arrow == type_, places
+    assert describe("Source", [foreign, str(tmp_path / "ints")]).columns[-1].arrow == pa.int64()
+
+
+@pytest.mark.fault("data", "Timestamps of type INT96 are read exactly, also far from today")
+def test_int96(tmp_path: pathlib.Path) -> None:
+    far = [
+        datetime.datetime(1, 1, 1),
+        None,
+        datetime.datetime(1969, 12, 31, 23, 59, 59, 999999),
+        datetime.datetime(9999, 12, 31),
+    ]
+    table = pa.table({"a.b": pa.array(far, pa.timestamp("us")), "id": range(4)})
+    nested = pa.array([[far[0], None], None, [], far[3:]], pa.list_(pa.timestamp("us")))
+    table = table.append_column("l", nested).append_column("s", pa.StructArray.from_arrays([nested], ["x"]))
+    path, plain = str(tmp_path / "int96.parquet"), str(tmp_path / "us.parquet")
+    pq.write_table(table, path, use_deprecated_int96_timestamps=True, store_schema=False, row_group_size=3)
+    pq.write_table(table, plain)
+    assert read(path, part_bytes=20).to_pylist() == table.to_pylist() == read(plain).to_pylist()
+    for declared in ("`a.b` TIMESTAMP(6)", "`a.b` STRING", "`a.b` DATE"):
+        schema = Schema.parse(declared)
+        assert read(path, schema=schema).to_pylist() == read(plain, schema=schema).to_pylist()
+    assert read(path, condition="`a.b` > TIMESTAMP '9000-01-01 00:00:00'")["id"].to_pylist() == [3]
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_nanoseconds_of_int96_are_not_cut(tmp_path: pathlib.Path, rows: int) -> None:
+    path = str(tmp_path / "int96.parquet")
+    for numbers, words in (([0, 1001, 10**18], "would lose data"), ([-1, 0, 0], "would lose data")):
+        table = pa.table({"t": pa.array(numbers, pa.timestamp("ns"))})
+        pq.write_table(table, path, use_deprecated_int96_timestamps=True, row_group_size=rows)
+        with pytest.raises(RowError, match=f"{path}: column 't': .*{words}"):
+            read(path)
+    # 9999-12-31 and a nanosecond, which Arrow cannot write itself.
+    table = pa.table({"t": pa.array([1001] * rows, pa.timestamp("ns"))})
+    pq.write_table(table, path, use_deprecated_int96_timestamps=True, compression="none", use_dictionary=False)
+    content = pathlib.Path(path).read_bytes()
+    old, new = ((1001).to_bytes(8, "little") + day.to_bytes(4, "little") for day in (2_440_588, 5_373_484))
+    assert content.count(old) == rows
+    pathlib.Path(path).write_bytes(content.replace(old, new))
+    with pytest.raises(RowError, match=f"{path} cannot be read: .*out of bounds"):
+        read(path)
+
+
+@pytest.mark.parametrize("name", [*WRITERS, "a.csv"])
+def test_two_columns_of_one_name_are_refused_in_each_file(tmp_path: pathlib.Path, name: str) -> None:
+    twice = pa.Table.from_arrays([pa.array([1]), pa.array([3])], names=["a", "a"])
+    write = WRITERS.get(name, lambda table, path, rows: pv.write_csv(table, path))
+    first, later = (str(tmp_path / f"{number}{name}") for number in range(2))
+    try:
+        write(twice, later, 10)
+    except pa.ArrowInvalid:  # of a writer that refuses them itself
+        return
+    with pytest.raises(SchemaError, match=f"^Source: {later}: it has two columns 'a': rename one"):
+        read(later)
+    write(pa.table({"a": [9], "b": [1]}), first, 10)
+    for wanted in ({}, {"selected": ["a"]}, {"selected": ["b"]}, {"schema": Schema.parse("a BIGINT")}):
+        with pytest.raises(SchemaError, match=f"^Source: {later}: it has two columns 'a': rename one"):
+            read(str(tmp_path), part_bytes=1000, **wanted)
 
 
 def test_files_that_disagree(tmp_path: pathlib.Path) -> None:
