@@ -120,6 +120,7 @@ class ModelProcess:
 
     def __init__(self, settings: ModelSettings, model: str | PlacedModel) -> None:
         self._settings, self._serving = settings, json_format.Parse(settings.serving, Serving())
+        self.batch_size = self._serving.batch_size or 256
         sweep()
         self._folder = ProcessFolder(settings.group)
         self._process: subprocess.Popen[bytes] | None = None  # if this task has started it

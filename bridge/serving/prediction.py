@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ from bridge.member.observer import TaskObserver
 from bridge.schema import quoted
 from bridge.serving.model_process import ModelProcess, Request, StalledModel
 from bridge.serving.outputs import PredictionSettings, model_process, with_outputs
+from bridge.serving.request_size import RequestSize
 from bridge.serving.resumption import PredictionParts
 from bridge.settings import PythonArchive
 from bridge.table_env import described, planning, uids
@@ -46,6 +48,7 @@ from bridge.workarounds.beam_workers import close_with_worker
 # Requests of a task that are under way, so that the model process computes while chunks travel.
 _MOST_SENT = 3
 _MOST_SENT_BYTES = 16 << 20
+_WHY = "akdl_why"
 
 
 @planning()
@@ -129,6 +132,8 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
         self._processes += [each.result() for each in joined if each.exception() is None]
         for each in joined:
             each.result()
+        # A row may take seconds. With files to continue from, no more rows than that are at risk, even of one batch.
+        self._size = RequestSize(1 if self._parts else self._processes[0].batch_size)
         descriptions = [process.description for process in self._processes]
         self._status.loaded(",".join(each.gpus for each in descriptions if each.gpus))
         self._metrics = PredictionMetrics(runtime_context.get_metrics_group(), max(each.load_s for each in descriptions))
@@ -159,14 +164,20 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
     def _send(self, batch: pa.RecordBatch, kinds: bytes | None) -> Iterator[InternalRow]:
         """Request the predictions of rows, and yield earlier ones while too many requests are under way."""
         give_large_blocks_back(batch.num_rows, batch.nbytes)
-        settings = self._settings
-        columns = to_columns(selected(batch, settings.input_schema.names), settings.input_schema, settings.process.operator)
+        settings, start = self._settings, 0
         most = _MOST_SENT * len(self._processes)
-        while len(self._sent) >= most or (self._sent and self._sent_bytes() + len(columns) > _MOST_SENT_BYTES):
-            yield from pieces(*self._next())
-        request, process = Request(columns), min(self._processes, key=self._sent_bytes)
-        process.send(request)
-        self._sent.append((batch, kinds, request, process))
+        while start < batch.num_rows:
+            while len(self._sent) >= most:  # each answer may change the size of the next request
+                yield from pieces(*self._next())
+            part = batch.slice(start, self._size.rows)
+            columns = to_columns(selected(part, settings.input_schema.names), settings.input_schema, settings.process.operator)
+            while self._sent and self._sent_bytes() + len(columns) > _MOST_SENT_BYTES:
+                yield from pieces(*self._next())
+            request, process = Request(columns), min(self._processes, key=self._sent_bytes)
+            process.send(request)
+            end = start + part.num_rows
+            self._sent.append((part, kinds and kinds[start:end], request, process))
+            start = end
 
     def _sent_bytes(self, process: ModelProcess | None = None) -> int:
         """Bytes of requests under way, or of the requests that a process has not answered yet."""
@@ -183,8 +194,16 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
         newer = sum(notice.level == logging.INFO for notice in prediction.notices)  # other notices are warnings
         rows, ended = batch.num_rows, request.ended or time.monotonic()
         self._metrics.add(rows, len(prediction.bad_rows), ended - request.begun, newer)
-        self._status.add(rows, max(0.0, ended - max(request.begun, self._ended)))
+        took_s = max(0.0, ended - max(request.begun, self._ended))
+        self._status.add(rows, took_s)
+        self._size.note(rows, took_s)
         self._model, self._ended = prediction.model, ended
+        if self._parts is not None and self._settings.error_column is None and prediction.bad_rows:
+            # These rows fail the job. The next run needs the others, which the model has predicted with them.
+            decoder = ColumnDecoder(self._settings.output_schema.all_nullable)
+            told = with_outputs(batch, prediction, decoder, replace(self._settings, error_column=_WHY))
+            self._parts.add(told.filter(pc.is_null(told.column(_WHY))))
+            self._parts.end()
         whole = with_outputs(batch, prediction, self._decoder, self._settings)
         if self._parts is not None:
             self._parts.add(whole)

@@ -26,7 +26,7 @@ from bridge.schema import Schema, quoted
 from bridge.table_env import planning
 
 _PART_BYTES = 16 << 20
-_PART_S = 5.0
+_PART_S = 4.0  # and a second for the requests under way
 _PART = re.compile(r"part-[0-9a-f]{16}-(\d+)\.feather")  # a name has the number of rows
 _ID = "akdl_id"
 
@@ -95,8 +95,8 @@ class PredictionParts:
 
     def end(self) -> None:
         """Write the last file. Safe to call twice."""
-        self._writer.close()
         if self._rows:
+            self._writer.close()
             name = f"part-{secrets.token_hex(8)}-{self._rows}.feather"
             with self._files.open_output_stream(f"{self._root}/.{name}") as file:
                 file.write(self._sink.getvalue())

@@ -23,6 +23,7 @@ from bridge.schema import Schema
 from bridge.serving.model_process import ModelSettings
 from bridge.serving.outputs import PredictionSettings
 from bridge.serving.prediction import _Predict, kinds_by_key, predict_table
+from bridge.serving.request_size import RequestSize
 from operators import useLocalEnv
 from tests.akdl.serving import models
 from tests.support.leftovers import suspend, task_processes, wait_until
@@ -240,6 +241,18 @@ def test_large_chunks_are_under_way_alone(predicting: Any, monkeypatch: pytest.M
     assert second.is_alive()
     process.resume()
     second.join(60)
+
+
+@pytest.mark.tf
+def test_chunk_is_sent_in_requests_that_the_model_answers_in_a_second(predicting: Any) -> None:
+    function = predicting()
+    function.function._size = RequestSize(2)
+    kinds = bytes(each % 4 for each in range(100))
+    found = [*function.chunk(*range(100), kinds=kinds), *function.all_out()]
+    assert [len(rows["k"]) for rows, _ in found][:2] == [2, 2], "the first ones are short"
+    assert [key for rows, _ in found for key in rows["k"]] == [*range(100)]
+    assert [cell for rows, _ in found for cell in rows["p"]] == [2.0 * (1 + key) for key in range(100)]
+    assert b"".join(each for _, each in found) == kinds
 
 
 @pytest.mark.tf

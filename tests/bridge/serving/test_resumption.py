@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bridge.exceptions import ConfigurationError, TaskError
-from bridge.serving import resumption
+from bridge.exceptions import ConfigurationError, RowError, TaskError
+from bridge.serving import prediction, resumption
+from bridge.serving.request_size import RequestSize
 from operators import (
     BatchOperator,
     MemSourceBatchOp,
@@ -116,6 +117,24 @@ def test_after_a_failed_job(place: pathlib.Path, capsys: pytest.CaptureFixture[s
     (place / "score.py").write_text(SCORE.replace("* 2", "* 3"))
     run(str(place))
     assert predicted(place) == list(range(ROWS)), "another model begins from scratch"
+
+
+@pytest.mark.fault("jobs", "A prediction keeps the finished rows of a chunk of rows that it has not predicted as a whole")
+def test_rows_of_a_chunk_are_kept_before_it_is_predicted_as_a_whole(place: pathlib.Path) -> None:
+    pq.write_table(pq.read_table(place / "rows.parquet"), place / "rows.parquet", row_group_size=ROWS)
+    (place / "crashes").touch()
+    with pytest.raises(TaskError, match="the process that serves the model has ended"):
+        run(str(place), inferBatchSize=256)
+    first = kept(place)
+    assert first and first == list(range(len(first)))
+
+
+@pytest.mark.fault("jobs", "A row that fails a prediction does not take along the rows that were predicted with it")
+def test_failing_row_does_not_take_along_the_rows_next_to_it(place: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prediction, "RequestSize", lambda least: RequestSize(100))
+    with pytest.raises(RowError, match="row 7 of a batch cannot be predicted: .*: ValueError: seven"):
+        run(str(place), errorCol=None)
+    assert set(range(100)) - set(kept(place)) == {7}
 
 
 @pytest.mark.slow
