@@ -22,6 +22,7 @@ from akdl.runner.context import Share, TFContext
 from akdl.runner.output_writer import check_example
 from akdl.runner.user_params import with_text
 from akdl.wire import Chunk, EndOfInput, Example, Rows, TableColumn
+from akdl.wire.cells import as_array
 from akdl.wire.column_type import ColumnType, Kind, type_of
 from akdl.wire.columns import encode_columns, flat_sparse
 
@@ -218,7 +219,7 @@ def _sent(cells: Sequence[Any], column_type: ColumnType) -> Sequence[Any]:
 def _plain(cells: Any) -> List[object]:
     if hasattr(cells, "dense_shape"):
         lengths, values = flat_sparse(cells, "write_batch")
-        cells = np.split(np.asarray(values), np.cumsum(lengths)[:-1]) if len(lengths) else []
+        cells = np.split(as_array(values), np.cumsum(lengths)[:-1]) if len(lengths) else []
     elif hasattr(cells, "numpy"):  # an eager tensor
         cells = cells.numpy()
     plain = cells.tolist() if hasattr(cells, "tolist") else list(cells)

@@ -19,8 +19,8 @@ from akdl.storage.archive import Counted, Counter, Limits, damage_is_named
 from akdl.storage.files import FileError, fetch, sha256_of
 from akdl.storage.limits import TEXT
 from akdl.storage.model_archive import ModelError
-from akdl.wire.cells import Array
-from akdl.wire.column_type import parse_type
+from akdl.wire.cells import UNCUT, Array, are_cut
+from akdl.wire.column_type import Kind, parse_type
 from akdl.wire.columns import Values
 from bridge.exceptions import ConfigurationError, refused_at
 from bridge.schema import Column, Schema, schema_text
@@ -130,6 +130,9 @@ class LocalPredictor(WithHints, Predictor):
         counts = {name: len(cells) for name, cells in columns.items()}
         if set(counts.values()) != {rows}:
             raise ServingError(f"expected columns with {rows} rows, got {counts}")
+        for column in self._inputs:
+            if column.type.kind is Kind.BYTES and are_cut(columns[column.name]):
+                raise ServingError(f"column {column.name!r} ({column.type.sql}): expected {UNCUT}")
         for model in self._models:
             results, bad = model.map_columns_collecting(results, rows)
             for row, message in bad:

@@ -21,7 +21,7 @@ from akdl.serving.runners import is_out_of_memory
 from akdl.serving.signature import Signature, TensorDescription
 from akdl.user_code.module import import_file
 from akdl.wire import BOOL, Serving
-from akdl.wire.cells import DTYPES, Array
+from akdl.wire.cells import DTYPES, UNCUT, Array, are_cut, as_array
 from akdl.wire.column_type import FLOATS, MEANINGS, ColumnType, Kind, type_of
 
 _DTYPES = {BOOL: "bool", **{sent: np.dtype(dtype).name for sent, dtype in DTYPES.items()}}
@@ -76,9 +76,11 @@ class FunctionRunner:
         if np.ma.is_masked(value):  # type: ignore[no-untyped-call]
             raise ServingError(f"{where}: expected a value for each row, got an array with masked elements: fill them")
         try:
-            array = np.asarray(value)
+            array = (as_array if column_type.kind in (Kind.STRING, Kind.BYTES) else np.asarray)(value)
         except Exception as error:  # of the framework that made it
             raise ServingError(f"{where}: expected an array, got {_kind(value)}: {error}") from None
+        if column_type.kind is Kind.BYTES and are_cut(array):
+            raise ServingError(f"{where}: expected {UNCUT}, got an array of {array.dtype}")
         if array.dtype.kind in "US":
             array = array.astype(object)
         text = column_type.sql

@@ -9,7 +9,7 @@ import numpy as np
 from akdl.near_names import short
 from akdl.serving.prediction_errors import CellError
 from akdl.serving.signature import shape_text
-from akdl.wire.cells import Array
+from akdl.wire.cells import Array, as_array
 
 NUMBERS = {
     "bool": "?", "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8", "uint8": "u1", "uint16": "u2", "uint32": "u4",
@@ -62,7 +62,7 @@ class NumberCells:
 
     def _stacked_numbers(self, cells: List[Any]) -> Optional[Array]:
         try:
-            array = np.array(cells)
+            array = as_array(cells)
         except (ValueError, TypeError, OverflowError):  # ragged
             return None
         # An integer next to a float was converted to float, perhaps with rounding.
@@ -93,7 +93,7 @@ class NumberCells:
 
     def _from_numbers(self, cell: object) -> Array:
         try:
-            array = np.asarray(cell)
+            array = as_array(cell)
         except (ValueError, TypeError):
             raise CellError(f"expected an array, got lists of different length: {short(cell)}") from None
         if array.dtype == object:

@@ -13,7 +13,7 @@ from akdl.serving.model import gathered
 from akdl.serving.prediction_errors import BadRow
 from akdl.serving.stalled_batches import UNWATCHED, WatchedCall
 from akdl.wire import Serving
-from akdl.wire.cells import Array
+from akdl.wire.cells import Array, as_array
 from akdl.wire.columns import Values
 
 Report = Callable[[int, str], None]
@@ -110,7 +110,7 @@ def _of_numbers(cells: Array) -> Array:
 def _of_cell(cell: object) -> int:
     if cell is None or isinstance(cell, (str, bytes)):
         return zlib.crc32((cell or "").encode() if isinstance(cell, str) or cell is None else cell)
-    array = np.asarray(cell)
+    array = as_array(cell)
     return zlib.crc32(repr(cell).encode()) if array.dtype.kind not in "biuf" else int(_of_numbers(array.reshape(1, -1))[0])
 
 
@@ -120,8 +120,9 @@ def _equal(ours: Values, others: Values, tolerance: float) -> Array:
     return np.fromiter((_is_equal(*cells, tolerance) for cells in zip(ours, others)), bool, len(ours))
 
 
-def _is_equal(ours: Array, other: Array, tolerance: float) -> bool:
+def _is_equal(ours: object, other: object, tolerance: float) -> bool:
+    arrays = as_array(ours), as_array(other)
     try:
-        return np.shape(ours) == np.shape(other) and bool(np.allclose(ours, other, tolerance, tolerance, True))
+        return arrays[0].shape == arrays[1].shape and bool(np.allclose(*arrays, tolerance, tolerance, True))
     except TypeError:  # of texts and nulls
-        return bool(np.array_equal(ours, other))
+        return bool(np.array_equal(*arrays))

@@ -1,6 +1,7 @@
 """Conversion between a column of the message `Rows` and arrays, in the layout of `proto/exchange.proto`. Pure."""
 
-from typing import Any, NamedTuple, Optional, Sequence
+import itertools
+from typing import Any, NamedTuple, Optional, Sequence, Set
 
 import numpy as np
 
@@ -12,6 +13,7 @@ Array = Any  # the oldest supported numpy has no generic array type
 DTYPES = {INT8: "<i1", INT16: "<i2", INT32: "<i4", INT64: "<i8", FLOAT32: "<f4", FLOAT64: "<f8"}
 # Integers are accepted as booleans: 0 and 1.
 _KINDS = {BOOL: "i", BYTES: "bytes", **{value_type: np.dtype(dtype).kind for value_type, dtype in DTYPES.items()}}
+UNCUT = "bytes in a list or an array of objects, since numpy cuts NUL at the end of bytes in its other arrays"
 _TYPES = {np.dtype(dtype): value_type for value_type, dtype in DTYPES.items()}
 
 
@@ -82,6 +84,28 @@ def fill_column(column: Column, name: str, cells: Cells) -> Column:
     if cells.cell_offsets is not None:
         column.cell_offsets = np.asarray(cells.cell_offsets, "<i4").tobytes()
     return column
+
+
+def as_array(value: Any) -> Array:
+    """`np.asarray`, with texts and bytes as objects.
+
+    An array of numpy's own types cuts NUL at their ends, and gives each one as much room as the longest needs.
+    """
+    types: Set[type] = set()
+    level = [value]
+    while level:
+        types.update(map(type, level))
+        level = list(itertools.chain.from_iterable(each for each in level if isinstance(each, (list, tuple))))
+    return np.asarray(value, object if any(issubclass(each, (str, bytes)) for each in types) else None)
+
+
+def are_cut(cells: Any) -> bool:
+    """Test for bytes of numpy's own arrays, which have lost each NUL at their ends."""
+    if isinstance(cells, np.ndarray) and cells.dtype != object:
+        return bool(cells.dtype.kind == "S")
+    elements = cells.reshape(-1).tolist() if isinstance(cells, np.ndarray) else cells
+    types = set(map(type, elements))
+    return np.bytes_ in types or (np.ndarray in types and any(are_cut(each) for each in elements if type(each) is np.ndarray))
 
 
 def joined(values: Sequence[bytes]) -> Array:

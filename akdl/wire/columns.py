@@ -10,7 +10,7 @@ import numpy as np
 
 from akdl.near_names import listed, short
 from akdl.wire import Column, Rows, TableColumn
-from akdl.wire.cells import Array, Cells, fill_column, joined, lengths_of, offsets_of, read_cells, spread
+from akdl.wire.cells import UNCUT, Array, Cells, are_cut, fill_column, joined, lengths_of, offsets_of, read_cells, spread
 from akdl.wire.column_type import FLOATS, INTEGERS, MEANINGS, POINTS_IN_TIME, Kind, type_of
 
 _SIGNED = {"u1": "i2", "u2": "i4", "u4": "i8", "u8": "i8"}
@@ -214,6 +214,8 @@ def _encoded(values: Values, kind: Kind, where: str) -> Tuple[Array, Optional[Ar
         return _points_in_time(values, kind, where), None
     if kind in POINTS_IN_TIME and dtype.kind in "iu":
         return _integers(values, where), None
+    if kind is Kind.BYTES:
+        _require(not are_cut(values), where, UNCUT, values)
     return _bytes(values if isinstance(values, list) else values.tolist(), kind, where)
 
 

@@ -15,7 +15,7 @@ from pyarrow import types
 
 from akdl.near_names import short
 from akdl.wire import INT32, INT64
-from akdl.wire.cells import packed_bits
+from akdl.wire.cells import UNCUT, are_cut, packed_bits
 from akdl.wire.column_type import FLOATS, INTEGERS, POINTS_IN_TIME, ColumnType, Kind
 from bridge.codec.ipc import arrow_schema
 from bridge.codec.temporal import points_in_time
@@ -152,6 +152,8 @@ def _joined(parts: list[Any]) -> Cells:
 def _plain(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
     if not len(cells) or (isinstance(cells, pa.Array) and cells.null_count == len(cells)):
         return pa.nulls(len(cells), arrow_type)
+    if column_type.kind is Kind.BYTES and not isinstance(cells, pa.Array) and are_cut(cells):
+        raise UnfitError(0, UNCUT, repr(cells[0]))
     try:
         array = _CONVERT[column_type.kind](column_type, arrow_type, _as_list_or_array(column_type.kind, cells))
     except _REFUSALS as error:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import types
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,15 @@ def test_collecting_writer_write_batch(types: dict[str, str] | None) -> None:
     writer.write_batch({"n": np.array([1, 2]), "s": ["a", None]})
     assert writer.rows == [{"n": 1, "s": "a"}, {"n": 2, "s": None}]
     assert type(writer.rows[0]["n"]) is int
+
+
+def test_collecting_writer_write_batch_of_a_sparse_tensor_of_bytes() -> None:
+    tensor = types.SimpleNamespace(numpy=lambda: np.array([b"a\0", b"b"], object))
+    places = types.SimpleNamespace(numpy=lambda: np.array([[0, 0], [1, 0]]))
+    sparse = types.SimpleNamespace(indices=places, values=tensor, dense_shape=np.array([2, 1]))
+    writer = testing.CollectingWriter({"a": "ARRAY<BYTES>"})
+    writer.write_batch({"a": sparse})
+    assert writer.rows == [{"a": [b"a\0"]}, {"a": [b"b"]}]
 
 
 def test_collecting_writer_write_batch_leaves_out_a_column() -> None:

@@ -241,6 +241,16 @@ def test_a_dict_of_arrays_gives_a_dict_of_arrays(saved: str) -> None:
 
 
 @needs_tf
+def test_bytes_keep_nul_and_are_refused_where_numpy_has_cut_it() -> None:
+    stage = TFSavedModelPredictor(modelPath=models.identity("string", (None,)), outputSchemaStr="b BYTES", reservedCols=[])
+    with stage.collectLocalPredictor("a BYTES") as predictor:
+        assert predictor.map_batch([(b"a\0",), (b"\0",)]) == [(b"a\0",), (b"\0",)]
+        assert predictor.map_batch({"a": np.array([b"a\0"], object)})["b"].tolist() == [b"a\0"]
+        with pytest.raises(ServingError, match=r"column 'a' \(BYTES\): expected bytes in a list or an array of objects"):
+            predictor.map_batch({"a": np.array([b"a\0"])})
+
+
+@needs_tf
 def test_a_data_frame_gives_a_data_frame(saved: str) -> None:
     frame = pd.DataFrame(
         {"k": [0, 0], "id": pd.array([7, None], "Int64"), "x": [[1.0, 2.0, 3.0], [0.0, 0.0, 1.0]]}, index=[5, 3]

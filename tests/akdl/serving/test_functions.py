@@ -9,6 +9,7 @@ import pathlib
 import subprocess
 import sys
 import threading
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -86,11 +87,30 @@ def test_values_arrive_exactly_and_belong_to_the_function(make: Make) -> None:
         ("return {'y': ['a', 'ä']}", "y STRING", ["a", "ä"]),
         ("return {'y': np.array(['a', 'b'])}", "y STRING", ["a", "b"]),
         ("return {'y': [b'\\xff', b'']}", "y BYTES", [b"\xff", b""]),
+        ("return {'y': [b'a\\0', b'\\0\\0']}", "y BYTES", [b"a\0", b"\0\0"]),
+        ("return {'y': (['a\\0'], ['b'])}", "y STRING", ["a\0", "b"]),
+        ("return {'y': [[b'a\\0', b''], [b'\\0', b'b']]}", "y ARRAY<BYTES>", [[b"a\0", b""], [b"\0", b"b"]]),
+        ("return {'y': [1.5, 2]}", "y STRING", ["1.5", "2.0"]),
         ("return {'y': batch['x']}", "y STRING", ["1.0", "2.0"]),
     ],
 )
 def test_outputs(make: Make, body: str, outputs: str, expected: list[Any]) -> None:
-    assert np.asarray(make(body, outputs=outputs).predict({"x": np.array([1, 2], "f4")})["y"]).tolist() == expected
+    assert np.array(make(body, outputs=outputs).predict({"x": np.array([1, 2], "f4")})["y"], object).tolist() == expected
+
+
+@pytest.mark.parametrize("kind", ["STRING", "BYTES"])
+def test_memory_of_texts_is_proportional_to_them(make: Make, kind: str) -> None:
+    """numpy would give each of 256 texts four million bytes."""
+    model = make(
+        f"return {{'y': [{'b' * (kind == 'BYTES')}'x' * 1_000_000] + [{'b' * (kind == 'BYTES')}'y'] * 255}}",
+        outputs=f"y {kind}",
+    )
+    tracemalloc.start()
+    try:
+        model.predict({"x": np.zeros(256, "f4")})
+        assert tracemalloc.get_traced_memory()[1] < 20e6
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(
@@ -112,6 +132,12 @@ def test_outputs(make: Make, body: str, outputs: str, expected: list[Any]) -> No
             "output 'y': an array of float32 does not fit BIGINT; convert it, or change out",
         ),
         ("return {'y': batch['x']}", "y BYTES", "output 'y': an array of float32 does not fit BYTES"),
+        (
+            "return {'y': np.array([b'a', b'b'])}",
+            "y BYTES",
+            r"bytes in a list .* since numpy cuts NUL .*, got an array of \|S1",
+        ),
+        ("return {'y': list(np.array([b'a', b'b']))}", "y BYTES", "expected bytes in a list or an array of objects"),
         ("return {'y': [1.0, None]}", "y DOUBLE", "output 'y': an array of object does not fit DOUBLE"),
         ("return {'y': ['a', None]}", "y STRING", "output 'y': expected a string or bytes, got null"),
         ("return {'y': [[1], [1, 2]]}", "y ARRAY<INT>", "output 'y': expected an array, got a list: "),

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import decimal
+import tracemalloc
 from typing import Any
 
 import numpy as np
 import pytest
 
 from akdl.serving.model import ServedModel
+from akdl.serving.number_cells import NumberCells
 from akdl.serving.output_cells import OutputColumn
+from akdl.serving.prediction_errors import CellError
 from tests.akdl.serving import models
 
 pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
@@ -55,6 +58,20 @@ def test_types_large_integers_stay_exact() -> None:
     model = ServedModel(models.identity("int64", (None,)), outputs=[OutputColumn("b", "BIGINT")])
     assert model.predict({"a": [2**53 + 1, -(2**63), 2**63 - 1]})["b"].tolist() == [2**53 + 1, -(2**63), 2**63 - 1]
     assert model.predict({"a": [str(2**53 + 1)]})["b"].tolist() == [2**53 + 1]
+
+
+@pytest.mark.parametrize("cells", [[["x" * 1_000_000], *[["y"]] * 255], [["x" * 1_000_000, *["y"] * 255]]])
+def test_memory_of_texts_in_lists_is_proportional_to_them(cells: list[Any]) -> None:
+    """For example in a request to akdl-serve, in which numpy would give each text the room of the longest."""
+    tracemalloc.start()
+    try:
+        if len(cells) > 1:
+            assert NumberCells("float32", False).whole(cells) is None
+        with pytest.raises(CellError, match="expected numbers, got list"):
+            NumberCells("float32", False).single(cells[0])
+        assert tracemalloc.get_traced_memory()[1] < 20e6
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(

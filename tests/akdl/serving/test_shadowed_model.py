@@ -11,7 +11,7 @@ import pytest
 from akdl.serving.live_model import LiveModel
 from akdl.serving.model import ServedModel
 from akdl.serving.output_cells import OutputColumn
-from akdl.serving.shadowed_model import ShadowedModel, hashes
+from akdl.serving.shadowed_model import ShadowedModel, _equal, hashes
 from akdl.wire import Serving
 from tests.akdl.serving import models
 
@@ -38,6 +38,19 @@ def test_hashes_are_spread_evenly() -> None:
     for cells in (np.arange(100_000), np.arange(100_000) / 7, [str(each) for each in range(100_000)]):
         parts = np.bincount((hashes({"x": cells}, 100_000) >> np.uint64(60)).astype(int), minlength=16)
         assert parts.min() > 5500 and parts.max() < 7000
+
+
+@pytest.mark.parametrize(
+    ("ours", "other", "equal"),
+    [
+        ([b"a\0", b"a"], [b"a", b"a"], [False, True]),
+        (["a\0", None], ["a\0", None], [True, True]),
+        ([[b"a", b"\0"], [b"a"]], [[b"a", b""], [b"a"]], [False, True]),
+        ([[1.0, 2.0], None], [[1.0, 2.0], 1.0], [True, False]),
+    ],
+)
+def test_results_that_count_as_equal(ours: list[Any], other: list[Any], equal: list[bool]) -> None:
+    assert _equal(ours, other, 1e-6).tolist() == equal
 
 
 @pytest.fixture

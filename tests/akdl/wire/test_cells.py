@@ -8,7 +8,19 @@ import numpy as np
 import pytest
 
 from akdl.wire import BOOL, BYTES, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, Column, Rows
-from akdl.wire.cells import Cells, fill_column, joined, lengths_of, offsets_of, packed_bits, read_cells, spread, unpacked_bits
+from akdl.wire.cells import (
+    Cells,
+    are_cut,
+    as_array,
+    fill_column,
+    joined,
+    lengths_of,
+    offsets_of,
+    packed_bits,
+    read_cells,
+    spread,
+    unpacked_bits,
+)
 
 
 def offsets(*numbers: int) -> bytes:
@@ -54,6 +66,31 @@ COLUMNS = [
         Cells(ABC, np.array([True, True, False]), np.array([0, 2, 3, 3]), np.array([0, 1, 1, 3])),
     ),
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "shape"),
+    [
+        (["a\0", "b"], "O", (2,)),
+        ([["a\0", "bc"], ("d", np.bytes_(b"e"))], "O", (2, 2)),
+        (b"a\0", "O", ()),
+        ([[1, 2], [3, 4]], "i", (2, 2)),
+        (np.array(["a"]), "U", (1,)),
+        ([[]], "f", (1, 0)),
+    ],
+)
+def test_arrays_of_texts_hold_objects(value: Any, kind: str, shape: tuple[int, ...]) -> None:
+    array = as_array(value)
+    assert (array.dtype.kind, array.shape) == (kind, shape)
+    assert array.size == 0 or array.tolist() == np.array(value, object).tolist()
+
+
+def test_bytes_of_the_arrays_of_numpy_are_known() -> None:
+    own = np.array([b"a\0"])
+    for cut in (own, own[:, None], list(own), [own], [None, own], np.ma.masked_array(own, [True])):
+        assert are_cut(cut)
+    for whole in ([b"a\0", None], np.array([b"a\0", None], object), [], [[b"a"]], np.zeros(2), np.zeros((2, 0), object)):
+        assert not are_cut(whole)
 
 
 @pytest.mark.parametrize(("column", "rows", "cells"), COLUMNS)
