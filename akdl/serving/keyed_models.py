@@ -27,7 +27,7 @@ from akdl.wire.columns import Values
 CACHE_BYTES = 1 << 30
 _NAME = re.compile(r"\w[\w .=@+-]{0,199}")  # of a file, and nothing else: neither a path nor a part of an address
 _AGAIN_S = 60.0  # until a model that is missing or broken is looked for again
-_MOST = 10_000  # models, and errors of missing ones
+_MOST_ERRORS = 10_000  # of names without a usable model
 _OWN_BYTES = 1 << 20  # of a small SavedModel of Keras beyond its files; a plain tf.Module has 0.4 MB
 _LEFT = 0.9  # of the cache after models have left, as freeing memory takes 0.1 s
 
@@ -62,6 +62,7 @@ class KeyedModels:
                 unpack_archive(file, self._place)
         self._lock, self._loading = threading.Lock(), threading.Lock()  # of the models that are there, and of one that comes
         self._models: Dict[str, _Keyed] = {}  # the latest one last
+        self._errors: Dict[str, _Keyed] = {}
         if default:
             with self._in_use(default):
                 pass
@@ -115,7 +116,7 @@ class KeyedModels:
             used = self._taken(self._default)
         try:
             if used.error is not None:
-                raise used.error.with_traceback(None)
+                raise ModelError(str(used.error))  # not itself: its traceback would hold the rows of all who got it
             yield used
         finally:
             self._give_back(used)
@@ -135,8 +136,9 @@ class KeyedModels:
     def _found(self, name: str) -> "Optional[_Keyed]":
         with self._lock:
             used = self._models.pop(name, None)
-            if used is None or (used.error is not None and time.monotonic() >= used.loaded_s + _AGAIN_S):
-                return None
+            if used is None:
+                known = self._errors.get(name)
+                return known if known is not None and time.monotonic() < known.loaded_s + _AGAIN_S else None
             self._models[name] = used
             used.calls += 1
             return used
@@ -153,6 +155,12 @@ class KeyedModels:
             used.close()
             used.error = error if isinstance(error, ModelError) else ModelError(f"the model {name!r}: {error}")
         with self._lock:
+            if used.error is not None:
+                self._errors[name] = used
+                if len(self._errors) > _MOST_ERRORS:
+                    del self._errors[next(iter(self._errors))]
+                return used
+            self._errors.pop(name, None)
             self._models[name] = used
             self._let_go()
         return used
@@ -173,7 +181,7 @@ class KeyedModels:
         total, gone = sum(each.bytes for each in self._models.values()), False
         most = self._cache_bytes if total <= self._cache_bytes else self._cache_bytes * _LEFT
         for name, each in list(self._models.items())[:-1]:
-            if not each.calls and ((total > most and each.bytes) or len(self._models) > _MOST):
+            if not each.calls and total > most:
                 self._models.pop(name).close()
                 total, gone = total - each.bytes, True
         if gone:
