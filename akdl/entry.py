@@ -34,8 +34,9 @@ from akdl.process.abandoned import abort_collectives
 from akdl.process.activity import ActivityWatch
 from akdl.process.channel import Channel, ChannelError
 from akdl.process.parent import REFUSED_ROWS, exit_with_parent, kill_stopped_parent, take_settings
-from akdl.process.preflight import installed
+from akdl.process.preflight import SPARE_FD, installed
 from akdl.process.proxies import bypass_proxies
+from akdl.process.spare import wait_for_script
 from akdl.process.work_clock import WorkClock, script_stacks
 from akdl.rows.file_rows import FileRows
 from akdl.rows.once_rows import OnceRows
@@ -90,6 +91,8 @@ class Surroundings:
 
 
 def main() -> int:
+    if SPARE_FD in os.environ:
+        wait_for_script(os.environ)
     settings = take_settings(os.environ)
     exit_if_closed = exit_with_parent(int(settings["AKDL_PARENT_FD"]), _kill_group, ORPHANED)
     if "AKDL_STOPPED_S" in settings:

@@ -16,6 +16,7 @@ from bridge.errors.flink_errors import readable
 from bridge.exceptions import ConfigurationError, refused_at
 from bridge.folders.shipped import runs_elsewhere
 from bridge.folders.temporary_places import IO_TMP_DIRS
+from bridge.member import spare
 from bridge.table_env import parallelism_of
 from bridge.workarounds.beam_workers import limit_starts
 from operators.base.elastic import Elastic
@@ -101,6 +102,7 @@ class ScriptOp(WithParams, Operator[Any]):
         if not elsewhere:
             settings = replace(settings, tmp_dirs=table_env.get_config().get(IO_TMP_DIRS, ""))
             limit_starts(settings.start_timeout_s)
+            spare.prepare(settings)
         least = settings.num_workers if settings.least_workers is None else settings.least_workers
         need = Need.of_group(name, least, settings.num_ps)
         check_scheduler(table_env.get_config(), name)

@@ -12,6 +12,7 @@ from akdl.tf_version import parse_version
 UNUSABLE = 87  # exit status of a process whose Python environment cannot run it
 TF1_OPERATOR = "AKDL_TF1_OPERATOR"  # variable with the name of an operator that is meant for TensorFlow 1
 NO_TENSORFLOW = "AKDL_NO_TENSORFLOW"  # variable of a process that may do without
+SPARE_FD = "AKDL_SPARE_FD"  # variable with the descriptor from which a spare process reads its script's variables
 OLDEST_PYTHON = (3, 7)
 
 # Module, packages that may contain it, oldest version.

@@ -37,7 +37,8 @@ class WorkFolder:
                 self.path, self.fds = owned.path, (owned.fd,)
                 self.fds += (remove_when_closed(self.path),)
             self.private = os.path.join(self.path, PRIVATE_FOLDER)
-            self._fill(user_files)
+            self._fill()
+            self.add(user_files)
         except OSError as error:
             self.remove()
             if error.errno == errno.EAGAIN:
@@ -52,6 +53,22 @@ class WorkFolder:
         except BaseException:
             self.remove()
             raise
+
+    def add(self, user_files: Sequence[UserFile]) -> None:
+        """Copy the user's files into it."""
+        for file in user_files:
+            target = pathlib.Path(self.path, file.path)
+            if PRIVATE_FOLDER in target.parts or ".." in target.parts:
+                raise ConfigurationError(
+                    f"the user file {file.path!r} would be outside of the work folder, or in {PRIVATE_FOLDER}, which is akdl's"
+                )
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with open(target, "wb", opener=private) as copy:
+                if file.shipped:
+                    with open(path_on_host(file.shipped), "rb") as original:
+                        shutil.copyfileobj(original, copy)
+                else:
+                    copy.write(file.content)
 
     def remove(self) -> None:
         if self.path:
@@ -69,21 +86,8 @@ class WorkFolder:
     def temporary(self) -> str:
         return os.path.join(self.private, "tmp")
 
-    def _fill(self, user_files: Sequence[UserFile]) -> None:
+    def _fill(self) -> None:
         os.makedirs(self.library)
         os.makedirs(self.temporary)
         package = pathlib.Path(akdl.wire.__file__).parent.parent
         os.symlink(package, os.path.join(self.library, "akdl"))
-        for file in user_files:
-            target = pathlib.Path(self.path, file.path)
-            if PRIVATE_FOLDER in target.parts or ".." in target.parts:
-                raise ConfigurationError(
-                    f"the user file {file.path!r} would be outside of the work folder, or in {PRIVATE_FOLDER}, which is akdl's"
-                )
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with open(target, "wb", opener=private) as copy:
-                if file.shipped:
-                    with open(path_on_host(file.shipped), "rb") as original:
-                        shutil.copyfileobj(original, copy)
-                else:
-                    copy.write(file.content)

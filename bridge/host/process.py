@@ -88,6 +88,12 @@ class ChildProcess:
         threading.Thread(target=self._read_lines, name="akdl-log", daemon=True).start()
         threading.Thread(target=self._reap, name="akdl-reap", daemon=True).start()
 
+    def pass_on(self, on_line: Callable[[str], None], on_exit: Callable[[], None]) -> None:
+        """Call other functions from now on, the first one also for the lines that were read already."""
+        self._on_line, self._on_exit = on_line, on_exit
+        for line in self.last_lines:
+            on_line(line)
+
     def place_of_abort(self) -> str:
         """End it by SIGABRT, at which Python prints its stacks, and return the sentence of `place_in`."""
         with contextlib.suppress(ProcessLookupError):

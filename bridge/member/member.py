@@ -129,6 +129,7 @@ class Member:
     def finish(self) -> Iterator[WrittenRows]:
         """Do as `end_input`, and return when the process and its group have ended."""
         yield from self.end_input()
+        self._process.prepare_next()
         self._end_process()
         self._membership.is_waiting = True
         yield from self._until(lambda: self._membership.is_over)

@@ -6,7 +6,7 @@ import logging
 import os
 import secrets
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from akdl.process.parent import STOPPED_S
 from akdl.process.preflight import TF1_OPERATOR
@@ -22,6 +22,7 @@ from bridge.host.gpus import lease_for
 from bridge.host.interpreter import first_lines, means_tensorflow_1, open_interpreter
 from bridge.host.process import ChildProcess, stacks_of
 from bridge.host.variables import variables
+from bridge.member import spare
 from bridge.member.bridge_server import BridgeServer
 from bridge.member.session import Session
 from bridge.member.status import log_folder
@@ -48,11 +49,12 @@ class ScriptProcess:
         known = places(os.environ, settings.tmp_dirs)
         place = known[index % len(known)]
         sweep(place)
-        self._folder = WorkFolder(settings.user_files, place=place)
+        self._spare = spare.take(settings)
+        self._folder = WorkFolder(settings.user_files, place=place) if self._spare is None else self._spare.folder
         self.folder = self._folder.path
         self.private_folder = self._folder.private
         self._server: BridgeServer | None = None
-        self._child: ChildProcess | None = None
+        self._child = None if self._spare is None else self._spare.child
 
     def start(
         self,
@@ -66,9 +68,15 @@ class ScriptProcess:
         task = task_of(settings, self._folder)
         self._server = BridgeServer(session, self._changed, shares, wishes, task, token, self._folder.private)
         self._server.start()
-        self._child = launch(
-            settings, self._index, self._attempt, self._folder, self._server.address, token, self._on_line, self._on_exit
-        )
+        sent = own_variables(self._folder, self._server.address, token, self._attempt)
+        if self._spare is None:
+            self._child = launch(settings, self._index, self._folder, sent, self._on_line, self._on_exit)
+        else:
+            self._spare.run(sent, self._on_line, self._on_exit)
+
+    def prepare_next(self) -> None:
+        """Prepare a process for the next script, since a program with one script often has another."""
+        spare.prepare(self._settings)
 
     def stop(self, grace_s: float) -> None:
         if self._child is not None:
@@ -143,13 +151,15 @@ def task_of(settings: GroupSettings, folder: WorkFolder) -> Task:
     )
 
 
+def own_variables(folder: WorkFolder, address: str, token: str, attempt: int) -> dict[str, str]:
+    return {"AKDL_ADDRESS": address, "AKDL_TOKEN": token, "AKDL_ATTEMPT": str(attempt), "AKDL_WORK_DIR": folder.path}
+
+
 def launch(
     settings: GroupSettings,
     index: int,
-    attempt: int,
     folder: WorkFolder,
-    address: str,
-    token: str,
+    sent: Mapping[str, str],
     on_line: Callable[[str], None],
     on_exit: Callable[[], None],
 ) -> ChildProcess:
@@ -157,7 +167,7 @@ def launch(
     gpus = None
     try:
         environment = variables(settings.intra_op_parallelism, os.environ, python.path, folder, settings.env_vars)
-        environment.update(AKDL_ADDRESS=address, AKDL_TOKEN=token, AKDL_ATTEMPT=str(attempt), AKDL_WORK_DIR=folder.path)
+        environment.update(sent)
         if settings.keep_failed_rows:
             environment.setdefault("PYTHONHASHSEED", str(secrets.randbelow(2**32)))
         if is_worker_process():  # not in the driver, which its user may suspend with Ctrl-Z

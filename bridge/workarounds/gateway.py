@@ -58,8 +58,9 @@ def _launch(launch: Any, text: str, token: str, variables: dict[str, str], argum
     with contextlib.suppress(BrokenPipeError):  # PyFlink reports why the JVM has ended
         process.stdin.write(f"{token}\n".encode())
         process.stdin.flush()
-    import pyflink.datastream
-    import pyflink.table  # noqa: F401  needed soon, and takes as long as the JVM
+    # Needed soon, and imported while the JVM starts.
+    from apache_beam.runners.worker import channel_factory  # noqa: F401
+    from pyflink.fn_execution.beam import beam_worker_pool_service  # noqa: F401
 
     return process
 

@@ -15,7 +15,6 @@ import atexit
 import functools
 import gc
 import hashlib
-import importlib.resources
 import logging
 import os
 import secrets
@@ -27,6 +26,7 @@ from akdl.folders.owned_folder import OwnedFolder
 from akdl.wire.token import TOKEN
 from bridge.folders.program_folder import program_folder
 from bridge.folders.temporary_places import socket_address
+from bridge.workarounds.java_text import new_object
 
 if TYPE_CHECKING:
     import grpc
@@ -139,13 +139,8 @@ def _ask_for_token() -> None:
         )
         return
     token = secrets.token_urlsafe(32)
-    jvm = get_gateway().jvm
-    name = "TokenCalls"
-    text = (importlib.resources.files(__package__) / f"{name}.java").read_text(encoding="utf-8")
-    of_beam = jvm.org.apache.beam.model.fnexecution.v1.BeamFnControlGrpc.getServiceDescriptor().getClass().getName()
-    text = text.replace("GRPC.", of_beam.rpartition(".")[0] + ".")
-    loader = jvm.Thread.currentThread().getContextClassLoader()
-    jvm.org.apache.flink.table.runtime.generated.CompileUtils.compile(loader, name, text).newInstance().ask(token)
+    of_beam = get_gateway().jvm.org.apache.beam.model.fnexecution.v1.BeamFnControlGrpc.getServiceDescriptor()
+    new_object("TokenCalls", GRPC=of_beam.getClass().getName().rpartition(".")[0]).ask(token)
 
     class SendsToken(WorkerIdInterceptor):
         def _intercept(self, continuation: Any, details: Any, request: Any) -> Any:

@@ -19,6 +19,7 @@ from bridge.workarounds.beam_workers import fix_workers
 from bridge.workarounds.local_python import python_of_local_jobs
 from bridge.workarounds.local_servers import close_servers, listen_in_private
 from bridge.workarounds.pyflink_defects import give_savepoints_a_format, know_planner
+from bridge.workarounds.rpc_system import share_rpc_system
 from operators.alink.settings import AlinkGlobalConfiguration, note_flink_home, port_of
 from operators.flink.jars import jar_urls, plugin_manager
 from operators.flink.java import start_java
@@ -271,6 +272,7 @@ def _local(parallelism: int, config: dict[str, str]) -> Environments:
     }
     listen_in_private()
     env = StreamExecutionEnvironment.get_execution_environment(_configuration({**defaults, **config}))
+    share_rpc_system(env)
     return _with_table_env(env, parallelism, config)
 
 

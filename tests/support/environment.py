@@ -25,6 +25,8 @@ os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 
 os.environ.setdefault("AKDL_PROGRESS", "0")  # tests that look at what is printed want nothing beside it
 
+os.environ.setdefault("AKDL_SPARE", "0")  # a process that waits for the next script would be left behind by each test
+
 ENVIRONMENT = dict(os.environ)
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell lets programs in its background ignore it, and so theirs too

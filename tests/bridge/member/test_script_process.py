@@ -14,7 +14,7 @@ from akdl.process.preflight import TF1_OPERATOR
 from akdl.wire import Outcome, Success, Wishes
 from bridge.exceptions import ConfigurationError
 from bridge.folders.work_folder import WorkFolder
-from bridge.member.script_process import ScriptProcess, launch, open_log_file, report_end, task_of
+from bridge.member.script_process import ScriptProcess, launch, open_log_file, own_variables, report_end, task_of
 from bridge.member.session import Session
 from bridge.schema import Schema
 from bridge.settings import GroupSettings, UserFile
@@ -132,7 +132,9 @@ def launched(folder: WorkFolder, tmp_path: pathlib.Path) -> Iterator[Callable[..
     def run(index: int = 0, **changes: Any) -> dict[str, str]:
         lines: list[str] = []
         group = settings(**{"python": str(python), **changes})
-        child = launch(group, index, 4, folder, "unix:/bridge.sock", "secret", lines.append, lambda: None)
+        child = launch(
+            group, index, folder, own_variables(folder, "unix:/bridge.sock", "secret", 4), lines.append, lambda: None
+        )
         assert child.wait(DEADLINE_S) and child.exit_status == 0
         return dict(line.split("=", 1) for line in lines if "=" in line)
 
@@ -169,7 +171,7 @@ def test_the_first_process_is_told_of_an_operator_for_tensorflow_1(
 @pytest.mark.fault("hosts", "A missing interpreter is an error with its path")
 def test_no_such_interpreter(folder: WorkFolder) -> None:
     with pytest.raises(ConfigurationError, match="TestOp: pythonEnv names the interpreter /no/such/python"):
-        launch(settings(python="/no/such/python"), 0, 0, folder, "", "", lambda line: None, lambda: None)
+        launch(settings(python="/no/such/python"), 0, folder, {}, lambda line: None, lambda: None)
 
 
 def test_workers_have_gpus_of_their_own_and_servers_none(
@@ -182,7 +184,7 @@ def test_workers_have_gpus_of_their_own_and_servers_none(
     python.chmod(0o755)
     said: dict[int, list[str]] = {index: [] for index in range(3)}
     group = settings(python=str(python), gpus_per_worker=1, stop_timeout_s=0.1)
-    children = [launch(group, index, 0, folder, "", "", said[index].append, lambda: None) for index in range(3)]
+    children = [launch(group, index, folder, {}, said[index].append, lambda: None) for index in range(3)]
     try:
         wait_until(lambda: all(said.values()), "all have said what they have")
         (chief,), (worker,), (server,) = said.values()
@@ -197,7 +199,7 @@ def test_more_gpus_than_there_are_is_an_error_of_that_process(monkeypatch: pytes
     with pytest.raises(
         ConfigurationError, match="^TestOp, worker 0: 2 GPUs are wanted for one process, but this host has only 1"
     ):
-        launch(settings(gpus_per_worker=2), 1, 0, folder, "", "", lambda line: None, lambda: None)
+        launch(settings(gpus_per_worker=2), 1, folder, {}, lambda line: None, lambda: None)
     assert not task_processes()
 
 

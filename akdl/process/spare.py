@@ -1,0 +1,62 @@
+"""The side of a spare process in the process itself: it imports TensorFlow, then waits for a script.
+
+The end of a Python that has imported TensorFlow takes 0.6 s, since two garbage collections look through its 300,000 objects.
+They are frozen here, before the script's module exists, and the process ends in 0.1 s. Frozen later, or left by `os._exit`,
+it would lose what the script has not flushed to its files.
+"""
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import re
+import select
+import sys
+from typing import Dict
+
+from akdl.process.preflight import SPARE_FD
+
+LONGEST_S = 600.0  # a spare ends then; its parent ends it earlier, unless a fork of the parent holds the pipe
+
+# Words of scripts that may set variables, which TensorFlow reads while it is imported.
+_SETS_VARIABLES = re.compile(rb"environ|putenv|setenv|dotenv|\bexec\b")
+
+
+def wait_for_script(environment: "os._Environ[str]") -> None:
+    """Import TensorFlow, wait for the script's variables, and begin again without TensorFlow where the script needs that."""
+    pipe = int(environment.pop(SPARE_FD))
+    gc.disable()
+    with contextlib.suppress(Exception):  # the script's own import raises it again
+        importlib.import_module("tensorflow")
+    gc.enable()
+    gc.freeze()
+    sent = _sent(pipe)
+    if not sent:  # the parent has ended, or needs no process
+        os._exit(0)
+    environment.update(sent)
+    importlib.invalidate_caches()
+    if _is_affected(os.getcwd()):
+        os.execv(sys.executable, [sys.executable, "-m", "akdl.process.preflight", "akdl.entry"])
+
+
+def _sent(pipe: int) -> Dict[str, str]:
+    with os.fdopen(pipe, "rb") as file:
+        content = file.read() if select.select([file], [], [], LONGEST_S)[0] else b""
+    sent: Dict[str, str] = json.loads(content or b"{}")
+    return sent
+
+
+def _is_affected(folder: str) -> bool:
+    """True where files of the user's have names of modules that are loaded, or may set variables before an import."""
+    loaded = {name.partition(".")[0] for name in sys.modules}
+    for parent, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]  # the private folder has a package of ours
+        for name in [*folders, *names]:
+            if name.partition(".")[0] in loaded:
+                return True
+            if name.endswith(".py"):
+                with open(os.path.join(parent, name), "rb") as file:
+                    if _SETS_VARIABLES.search(file.read()):
+                        return True
+    return False

@@ -1,0 +1,21 @@
+"""Java classes that Flink compiles from their text."""
+
+from __future__ import annotations
+
+import pytest
+
+from bridge.workarounds.java_text import new_object
+from operators.flink.java import ensure_java
+
+pytestmark = pytest.mark.flink
+
+
+def test_an_object_of_a_class_whose_text_has_another_word() -> None:
+    ensure_java()
+    made = new_object("OneRpcSystem", LocalExecutor="org.apache.flink.client.deployment.executors.LocalExecutor")
+    assert made.getName() == "local"
+
+
+def test_a_class_without_a_text() -> None:
+    with pytest.raises(FileNotFoundError, match="NoSuchText"):
+        new_object("NoSuchText")

@@ -1,0 +1,52 @@
+"""Mini clusters of local jobs borrow one RPC system."""
+
+from __future__ import annotations
+
+import glob
+import os
+import pathlib
+from typing import Any
+
+import pytest
+from pyflink.datastream import StreamExecutionEnvironment
+from pyflink.java_gateway import get_gateway
+
+from bridge.folders.program_folder import program_folder
+from bridge.workarounds.rpc_system import share_rpc_system
+from operators import getMLEnv, useLocalEnv
+from tests.support.mini_clusters import share_mini_clusters
+
+pytestmark = pytest.mark.flink
+
+
+def loader_of(environment: Any) -> str:
+    field = (
+        get_gateway()
+        .jvm.java.lang.Class.forName("org.apache.flink.streaming.api.environment.StreamExecutionEnvironment")
+        .getDeclaredField("executorServiceLoader")
+    )
+    field.setAccessible(True)
+    return str(field.get(environment).getClass().getSimpleName())
+
+
+def test_jobs_in_a_row_load_it_once(tmp_path: pathlib.Path) -> None:
+    share_mini_clusters()  # the JVM runs
+    jvm = get_gateway().jvm
+    configuration = jvm.org.apache.flink.configuration.Configuration()
+    configuration.setString("io.tmp.dirs", str(tmp_path))  # where each mini cluster would have a jar of its own
+    for _ in range(2):
+        environment = jvm.org.apache.flink.streaming.api.environment.StreamExecutionEnvironment.createLocalEnvironment(
+            1, configuration
+        )
+        share_rpc_system(StreamExecutionEnvironment(environment))
+        assert loader_of(environment) == "OneRpcSystem"
+        environment.fromSequence(1, 10).sinkTo(jvm.org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink())
+        result = environment.execute("numbers")
+        assert result.getJobID() is not None
+        assert not list(tmp_path.rglob("*.jar"))
+    assert len(glob.glob(os.path.join(program_folder(), "flink-rpc-*.jar"))) == 1
+
+
+def test_what_runs_the_jobs_already_stays() -> None:
+    useLocalEnv(1)
+    assert loader_of(getMLEnv().senv._j_stream_execution_environment) == "Executors", "the clusters that tests share"
