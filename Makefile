@@ -5,7 +5,7 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: setup demo bench test test-unit test-process test-tf test-flink test-slow test-network test-kafka test-goodput test-flinks test-installs test-versions test-jars coverage fuzz simulate soak soak-kafka check fmt proto stubs docs docs-links pictures screenshots release dist clean
+.PHONY: setup demo bench test durations test-unit test-process test-tf test-flink test-slow test-network test-kafka test-goodput test-flinks test-installs test-versions test-jars coverage fuzz simulate soak soak-kafka check fmt proto stubs docs docs-links pictures screenshots release dist clean
 
 setup: $(INSTALLED)
 
@@ -31,7 +31,11 @@ $(ARCHIVE): $(INSTALLED)
 
 PLAIN := -m 'not (cluster or slow)' --numprocesses $(TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder
 test: setup $(ARCHIVE)
-	$(PYTEST) $(PLAIN)
+	AKDL_TEST_DURATIONS=build/durations/test.json $(PYTEST) $(PLAIN)
+
+# Where the time of the last whole runs went, by file, fixture and test; keeps it in tests/durations.txt, which orders the next.
+durations: setup
+	$(BIN)/python -m tests.support.durations build/durations/*.json
 
 # The lines that `make test` runs in its own and all other processes; fails below the floor in pyproject.toml.
 # It takes a tenth more processor time in jobs, and half as much again in tests of pure code or of TensorFlow.
@@ -43,7 +47,7 @@ coverage: setup $(ARCHIVE)
 
 # Clusters of several TaskManagers, groups that train in jobs, other versions, examples and benchmarks.
 test-slow: setup $(ARCHIVE)
-	$(PYTEST) -m 'cluster or slow' --numprocesses $(SLOW_TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder
+	AKDL_TEST_DURATIONS=build/durations/test-slow.json $(PYTEST) -m 'cluster or slow' --numprocesses $(SLOW_TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder
 
 # The tiers of `make test`, each alone.
 test-unit: setup

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from akdl.tf_version import LAST_WITH_ESTIMATOR, tf_version
+from tests.support.durations import pytest_configure, pytest_fixture_setup, pytest_runtest_makereport, seconds_of_files  # noqa: F401  hooks
 from tests.support.environment import ENVIRONMENT  # noqa: F401  read before any job runs
 from tests.support.leftovers import nothing_left_behind
 from tests.support.warm_python import choose_python, choose_workers
@@ -45,19 +46,6 @@ if sys.version_info < (3, 13):
     ast.parse = _one_at_a_time(ast.parse)
 
 
-# Files that take more than a minute, the longest first.
-LONG = (
-    "e2e/test_training_cluster.py",
-    "keras/test_newest.py",
-    "e2e/test_examples.py",
-    "e2e/test_versions.py",
-    "e2e/test_keras_callbacks.py",
-    "e2e/test_hosts.py",
-    "e2e/test_cluster.py",
-    "e2e/test_pipeline.py",
-    "e2e/test_predict.py",
-)
-
 _NEEDS_ESTIMATOR = re.compile(
     r"module 'tensorflow\S*' has no attribute 'estimator'|optimizers\.legacy|LegacyOptimizer|'DenseFeatures'"
     r"|module 'keras\.utils' has no attribute 'experimental'"
@@ -84,24 +72,12 @@ def shuffle(items: list[pytest.Item], seed: str) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put files that take long first, so that no process is left with one of them at the end; or shuffle them."""
+    """Put files that took long in earlier runs first, so that no process is left with one of them at the end; or shuffle them."""
     if ORDER is not None:
         shuffle(items, ORDER)
         return
-    tiers = ("cluster", "flink", "tf", "process")
-
-    def tier(item: pytest.Item) -> int:
-        return next((place for place, name in enumerate(tiers) if item.get_closest_marker(name)), len(tiers))
-
-    first: dict[pathlib.Path, int] = {}
-    for item in items:
-        first[item.path] = min(tier(item), first.get(item.path, len(tiers)))
-
-    def place(item: pytest.Item) -> tuple[int, int]:
-        name = "/".join(item.path.parts[-2:])
-        return LONG.index(name) if name in LONG else len(LONG), first[item.path]
-
-    items.sort(key=place)  # stable: the order inside a file stays
+    seconds = seconds_of_files()
+    items.sort(key=lambda item: -seconds.get(item.path.relative_to(ROOT).as_posix(), 0.0))  # the order inside a file stays
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -14,14 +14,20 @@ import psutil
 
 from tests.support.deadline import DEADLINE_S
 
+waits: list[tuple[float, str]] = []
+"""Waits of the test that runs: seconds, and the condition."""
+
 
 def wait_until(condition: Callable[[], bool], what: str, deadline_s: float = DEADLINE_S) -> None:
     """Poll a condition until it holds; fail when it does not within the deadline."""
-    end = time.monotonic() + deadline_s
-    while not condition():
-        if time.monotonic() > end:
-            raise AssertionError(f"not within {deadline_s:g} s: {what}")
-        time.sleep(0.02)
+    began = time.monotonic()
+    try:
+        while not condition():
+            if time.monotonic() > began + deadline_s:
+                raise AssertionError(f"not within {deadline_s:g} s: {what}")
+            time.sleep(0.02)
+    finally:
+        waits.append((time.monotonic() - began, what))
 
 
 def task_processes() -> list[psutil.Process]:
