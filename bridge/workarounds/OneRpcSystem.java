@@ -18,12 +18,10 @@ import org.apache.flink.util.Reference;
 /** The RPC system of all mini clusters of a program; see rpc_system.py. */
 public class OneRpcSystem extends DefaultExecutorServiceLoader
     implements PipelineExecutorFactory, Function, Supplier, Runnable {
-    private final Configuration settings = new Configuration();
     private RpcSystem system;
 
-    /** Load the system meanwhile, with a copy of Pekko's jar in a folder. */
-    public void load(String folder) {
-        settings.setString("io.tmp.dirs", folder);
+    /** Load the system meanwhile. */
+    public void load() {
         Thread thread = new Thread(this, "akdl-rpc-system");
         thread.setDaemon(true);
         thread.start();
@@ -69,7 +67,7 @@ public class OneRpcSystem extends DefaultExecutorServiceLoader
             if (system == null) {
                 // By reflection, since Janino cannot call a static method of an interface.
                 Class[] types = new Class[] {Configuration.class};
-                system = (RpcSystem) RpcSystem.class.getMethod("load", types).invoke(null, new Object[] {settings});
+                system = (RpcSystem) RpcSystem.class.getMethod("load", types).invoke(null, new Object[] {new Configuration()});
             }
             return Reference.borrowed(system);
         } catch (Exception error) {

@@ -11,7 +11,6 @@ import pytest
 from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.java_gateway import get_gateway
 
-from bridge.folders.program_folder import program_folder
 from bridge.workarounds.rpc_system import share_rpc_system
 from operators import getMLEnv, useLocalEnv
 from tests.support.mini_clusters import share_mini_clusters
@@ -44,7 +43,7 @@ def test_jobs_in_a_row_load_it_once(tmp_path: pathlib.Path) -> None:
         result = environment.execute("numbers")
         assert result.getJobID() is not None
         assert not list(tmp_path.rglob("*.jar"))
-    assert len(glob.glob(os.path.join(program_folder(), "flink-rpc-*.jar"))) == 1
+    assert len(glob.glob(os.path.join(jvm.java.lang.System.getProperty("java.io.tmpdir"), "flink-rpc-*.jar"))) == 1
 
 
 def test_what_runs_the_jobs_already_stays() -> None:
