@@ -48,7 +48,7 @@ class ServedModel:
     """A loaded model. Thread-safe. Other arguments are as in `akdl.serving.row_predictor.RowPredictor`.
 
     Args:
-        model: Folder of a SavedModel, or a function in its place.
+        model: Folder of a SavedModel, or one that is loaded already, or a function in its place.
         inputs: Column to the signature's input that it feeds, or columns named like the inputs; by default all inputs. The only
             input of a model needs no name: it takes the only column, or several columns of numbers, stacked in their order.
         outputs: The result columns; a plain name is an output returned as an array. By default all outputs. A column without a
@@ -60,7 +60,7 @@ class ServedModel:
 
     def __init__(
         self,
-        model: Union[str, FunctionRunner],
+        model: Union[str, Runner, FunctionRunner],
         tag: str = "serve",
         signature: str = "serving_default",
         inputs: Union[Mapping[str, str], Sequence[str], None] = None,
@@ -77,11 +77,11 @@ class ServedModel:
     ) -> None:
         if batch_size < 1:
             raise ServingError(f"inferBatchSize: expected at least 1, got {batch_size}")
-        if isinstance(model, FunctionRunner):
-            self.signature = model.signature
-        else:
+        if isinstance(model, str):
             model = find_saved_model(model)
             tags, self.signature = resolve(model, tag, signature)
+        else:
+            self.signature = model.signature
         self._cells_hold_batches = cells_hold_batches
         self._inputs = self._input_converters(inputs, utf8_columns)
         self._defaults = self._checked(defaults or {})
@@ -92,7 +92,7 @@ class ServedModel:
         self._report = report
         self._watch = watch or BatchWatch()
         self._runner: Union[Runner, FunctionRunner]
-        if isinstance(model, FunctionRunner):
+        if not isinstance(model, str):
             self._runner = model
             return
         keys = {converter.key for converter in self._outputs}

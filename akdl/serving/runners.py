@@ -32,6 +32,7 @@ class Runner:
         outputs: Sequence[TensorDescription],
         intra_op_parallelism: Optional[int] = None,
     ) -> None:
+        self.signature = signature
         self._call: Optional[Call]
         load = _load_function if runs_eagerly() else _load_session
         try:
@@ -83,10 +84,10 @@ def _load_function(
         results = function(**{key: constant(array) for key, array in feeds.items()})
         return {key: results[key].numpy() for key in keys}
 
-    return model, _direct_call(function, keys) or call
+    return model, _direct_call(function, keys, call) or call
 
 
-def _direct_call(function: Any, keys: List[str]) -> Optional[Call]:
+def _direct_call(function: Any, keys: List[str], indirect: Call) -> Optional[Call]:
     """Call without TensorFlow's checks of arguments, which take 0.3 ms; None where the order of inputs or devices is open."""
     import tensorflow as tf
 
@@ -103,7 +104,10 @@ def _direct_call(function: Any, keys: List[str]) -> Optional[Call]:
     types, places, execute = [each.dtype for each in function.outputs], list(map(found.index, keys)), tf.raw_ops
 
     def call(feeds: Dict[str, Array]) -> Dict[str, Array]:
-        results = execute.StatefulPartitionedCall(args=[*map(feeds.__getitem__, order), *captured], Tout=types, f=function)
+        try:
+            results = execute.StatefulPartitionedCall(args=[*map(feeds.__getitem__, order), *captured], Tout=types, f=function)
+        except tf.errors.InternalError:  # of TensorFlow 2.15, if an output is a `tf.shape`
+            return indirect(feeds)
         return {key: results[place].numpy() for key, place in zip(keys, places)}
 
     return call

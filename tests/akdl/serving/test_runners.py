@@ -64,7 +64,25 @@ def test_inputs_and_outputs_keep_their_names_in_a_direct_call(tmp_path: Path, mo
         assert {key: values.tolist() for key, values in found.items()} == {
             "z": [-9, -18], "a": [10, 20], "B": [1, 3], "again": [10, 20],
         }  # fmt: skip
-        monkeypatch.setattr("akdl.serving.runners._direct_call", lambda function, keys: None)
+        monkeypatch.setattr("akdl.serving.runners._direct_call", lambda *_: None)
+
+
+def test_an_output_that_is_the_shape_of_another_tensor_beside_inputs_of_one_number(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    def predict(x: Any, by: Any, text: Any) -> dict[str, Any]:
+        return {"y": x * by, "size": tf.shape(x), "text": text}
+
+    kinds = {"x": ([None, 2], tf.float32), "by": ([], tf.float32), "text": ([], tf.string)}
+    signature = tf.function(predict, input_signature=[tf.TensorSpec(*kind, name) for name, kind in kinds.items()])
+    tf.saved_model.save(tf.Module(), str(tmp_path), {"serving_default": signature})
+    with ServedModel(str(tmp_path), cells_hold_batches=True) as model:
+        found = model.predict({"x": [[[1, 2], [3, 4]]], "by": [10], "text": ["a"]})
+    assert {key: values[0].tolist() for key, values in found.items() if key != "text"} == {
+        "y": [[10, 20], [30, 40]],
+        "size": [2, 2],
+    }
+    assert found["text"][0] == b"a"
 
 
 @pytest.mark.parametrize("name", ["run[1]", "run*?", "run\\1"])
