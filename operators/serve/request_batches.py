@@ -7,47 +7,75 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
-from akdl.serving.prediction_errors import BadRow, RowsError
+from akdl.serving.model import gathered
+from akdl.serving.prediction_errors import BadRow, RowsError, ServingError
 from akdl.wire.columns import Values
 from operators.serve.rest_messages import RefusedRequest
 
 Predict = Callable[[Mapping[str, Values], int], tuple[dict[str, Values], list[BadRow]]]
 
-_MOST_ROWS = 256  # no request joins a batch of so many rows
-_MOST_WAITING = 8192  # rows
+_MOST_ROWS = 256  # in a batch
+_MOST_WAITING = 8192  # rows that the next batches hold
 
 
-class _WaitingRows(NamedTuple):
-    columns: Mapping[str, list[object]]
+@dataclass(eq=False)
+class _WaitingRows:
+    columns: Mapping[str, Any]
     rows: int
-    result: Future[Mapping[str, Values]]
+    start: int = 0  # rows before it are predicted
+    parts: list[tuple[range, dict[str, Values]]] = field(default_factory=list)
+    result: Future[Mapping[str, Any]] = field(default_factory=Future)
+
+    @property
+    def next(self) -> range:
+        """The rows for the next batch."""
+        return range(self.start, min(self.rows, self.start + _MOST_ROWS))
+
+    def end(self, outcome: Mapping[str, Any] | BaseException) -> None:
+        """Report the outcome, unless the request has one or was given up."""
+        if self.result.done() or not self.result.set_running_or_notify_cancel():
+            return
+        if isinstance(outcome, BaseException):
+            self.result.set_exception(outcome)
+        else:
+            self.result.set_result(outcome)
 
 
 class RequestBatches:
-    """Predicts in one thread, one batch after the other; requests that arrive meanwhile form the next. `took` gets its rows."""
+    """Predicts in one thread, one batch after the other; requests that arrive meanwhile form the next. `took` gets its rows.
 
-    def __init__(self, predict: Predict, took: Callable[[int], None]) -> None:
-        self._predict, self._took = predict, took
+    A request with more rows than a batch waits again after each of its batches, so that the others wait for one only.
+    A result that is cancelled takes its rows out of the queue. `predict_values` takes the values of one request unchanged, for
+    models without rows, and where `predict` raises ServingError because an output turns out not to have rows.
+    """
+
+    def __init__(
+        self, predict: Predict, took: Callable[[int], None], predict_values: Predict | None = None, has_rows: bool = True
+    ) -> None:
+        self._predict, self._took, self._predict_values, self._has_rows = predict, took, predict_values, has_rows
         self._changed = threading.Condition()
         self._waiting: deque[_WaitingRows] = deque()
         self._since: float | None = None
         threading.Thread(target=self._run, name="akdl-predict", daemon=True).start()  # the end does not wait for a slow model
 
-    def submit(self, columns: Mapping[str, list[object]]) -> Future[Mapping[str, Values]]:
+    def submit(self, columns: Mapping[str, Any]) -> Future[Mapping[str, Any]]:
         """Let rows wait for the next batch."""
-        waiting = _WaitingRows(columns, len(next(iter(columns.values()))), Future())
+        waiting = _WaitingRows(columns, len(next(iter(columns.values()))) if self._has_rows else 1)
         with self._changed:
-            if self._waiting and self.rows_waiting() + waiting.rows > _MOST_WAITING:
-                raise RefusedRequest(f"{self.rows_waiting()} rows are waiting for the model: try again later", 503)
+            self._waiting = deque(each for each in self._waiting if not each.result.done())
+            ahead = sum(len(each.next) for each in self._waiting)
+            if self._waiting and ahead + len(waiting.next) > _MOST_WAITING:
+                raise RefusedRequest(f"{ahead} rows are waiting for the model: try again later", 503)
             self._waiting.append(waiting)
             self._changed.notify()
         return waiting.result
 
     def rows_waiting(self) -> int:
         """Rows of no batch yet."""
-        return sum(each.rows for each in list(self._waiting))
+        return sum(each.rows - each.start for each in list(self._waiting) if not each.result.done())
 
     def busy_s(self) -> float:
         """Seconds since the running batch began."""
@@ -57,31 +85,54 @@ class RequestBatches:
     def _run(self) -> None:
         while True:
             batch: list[_WaitingRows] = []
+            rows = 0
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting)
-                while self._waiting and (not batch or sum(each.rows for each in batch) + self._waiting[0].rows <= _MOST_ROWS):
-                    batch.append(self._waiting.popleft())
-            batch = [each for each in batch if each.result.set_running_or_notify_cancel()]
-            self._since = time.monotonic()
-            try:
-                if batch:
-                    self._predict_all(batch)
-            except BaseException as error:
-                for each in batch:
+                while self._waiting and (not batch or rows + len(self._waiting[0].next) <= _MOST_ROWS):
+                    each = self._waiting.popleft()
                     if not each.result.done():
-                        each.result.set_exception(error)
-            self._since = None
+                        batch.append(each)
+                        rows += len(each.next) if self._has_rows else _MOST_ROWS
+            if batch:
+                self._attempt(batch, self._predict_rows if self._has_rows else self._predict_one)
 
-    def _predict_all(self, batch: list[_WaitingRows]) -> None:
-        rows, start = sum(each.rows for each in batch), 0
+    def _attempt(self, batch: list[_WaitingRows], predict: Callable[[list[_WaitingRows]], None]) -> None:
+        """Predict; after an error each request alone, because only one of them may be the cause."""
+        self._since = time.monotonic()
+        try:
+            predict(batch)
+        except BaseException as error:
+            if len(batch) > 1:
+                for each in batch:
+                    self._attempt([each], predict)
+            elif isinstance(error, ServingError) and self._predict_values and predict != self._predict_one:
+                self._attempt(batch, self._predict_one)
+            else:
+                batch[0].end(error)
+        self._since = None
+
+    def _predict_rows(self, batch: list[_WaitingRows]) -> None:
+        rows, start = sum(len(each.next) for each in batch), 0
         self._took(rows)
-        merged = {name: [cell for each in batch for cell in each.columns[name]] for name in batch[0].columns}
+        merged = {name: [each.columns[name][row] for each in batch for row in each.next] for name in batch[0].columns}
         results, bad = self._predict(merged, rows)
         for each in batch:
-            end = start + each.rows
-            own = [(row - start, message) for row, message in bad if start <= row < end]
+            end, first = start + len(each.next), each.start
+            own = [(row - start + first, message) for row, message in bad if start <= row < end]
+            each.parts.append((each.next, {name: column[start:end] for name, column in results.items()}))
+            start, each.start = end, each.next.stop
             if own:
-                each.result.set_exception(RowsError(own))
+                each.end(RowsError(own))
+            elif each.start == each.rows:
+                each.end({name: gathered([(part, cells[name]) for part, cells in each.parts], each.rows) for name in results})
             else:
-                each.result.set_result({name: column[start:end] for name, column in results.items()})
-            start = end
+                with self._changed:
+                    self._waiting.append(each)
+
+    def _predict_one(self, batch: list[_WaitingRows]) -> None:
+        self._took(1)
+        predict = self._predict_values or self._predict
+        results, bad = predict({name: [values] for name, values in batch[0].columns.items()}, 1)
+        for _, message in bad:
+            raise ServingError(message)
+        batch[0].end({name: column[0] for name, column in results.items()})

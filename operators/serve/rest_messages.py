@@ -7,19 +7,19 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from akdl.serving.signature import Signature, TensorDescription
 from akdl.wire.cells import Array
-from akdl.wire.columns import Values
 
 _PATH = re.compile(
-    r"/v1/models/([^/:]+)(?:/versions/(\d+)|/labels/([^/:]+))?(/metadata|:predict|:classify|:regress)?", re.IGNORECASE
+    r"/v1/models/([^/:]+)(?:/versions/([0-9]+)|/labels/([^/:]+))?(/metadata|:predict|:classify|:regress)?", re.IGNORECASE
 )
 _DT = {"float32": "FLOAT", "float64": "DOUBLE", "float16": "HALF"}
 _PLAIN = {str, int, float, bool, type(None)}
+_BLOCK = 1 << 15  # values that are converted without a pause for other threads
 _MANY_INPUTS = "multiple input tensors required as per tensorinfo_map"
 
 
@@ -39,6 +39,14 @@ class Target(NamedTuple):
     signature: Signature
     signatures: Mapping[str, Signature]
 
+    @property
+    def has_rows(self) -> bool:
+        """Test if the inputs and outputs have a value for each row, as far as their shapes are known."""
+        sizes = {each.shape[:1] for each in self.signature.inputs if each.shape is not None}
+        return () not in sizes and all(
+            each.shape is None or each.shape[:1] in {(-1,), *sizes} for each in self.signature.outputs
+        )
+
     def action(self, method: str, path: str) -> str:
         """Match a request: "predict", "metadata" or "status"."""
         found = _PATH.fullmatch(path)
@@ -47,7 +55,7 @@ class Target(NamedTuple):
         name, version, label, action = found.groups()
         if label:
             raise RefusedRequest(f"Unrecognized servable version label: {label}")
-        if name != self.name or int(version or self.version) != int(self.version):
+        if name != self.name or (version or self.version).lstrip("0") != self.version.lstrip("0"):
             wanted = f"Specific({name}, {version})" if version else f"Latest({name})"
             versions = f"version {version}" if version else "any versions"
             unknown = f"Servable not found for request: {wanted}" if action else f"Could not find {versions} of model {name}"
@@ -75,26 +83,40 @@ class Target(NamedTuple):
         spec = {"name": self.name, "signature_name": "", "version": self.version}
         return {"model_spec": spec, "metadata": {"signature_def": {"signature_def": definitions}}}
 
-    def columns(self, body: bytes) -> tuple[dict[str, list[object]], bool]:
-        """Read a predict request: columns, and if it has the row format."""
+    def columns(self, body: bytes) -> tuple[dict[str, Any], bool]:
+        """Read a predict request: columns, or values of a model without rows; and if it has the row format."""
         request = _parsed(body)
-        key = request.get("signature_name", self.signature.key)
-        if key != self.signature.key:
+        key = request.get("signature_name", "")
+        if not isinstance(key, str):
+            raise RefusedRequest("'signature_name' key must be a string value")
+        if key not in ("", self.signature.key):
             raise RefusedRequest(f'Serving signature name: "{key}" not found in signature def, see --signature of akdl-serve')
         if ("instances" in request) == ("inputs" in request):
             both = "Not formatted correctly expecting only one of 'inputs' or 'instances' keys to exist"
             raise RefusedRequest(both if "inputs" in request else "Missing 'inputs' or 'instances' key")
         names, is_rows = [tensor.key for tensor in self.signature.inputs], "instances" in request
         columns = dict((_of_instances if is_rows else _of_inputs)(request["instances" if is_rows else "inputs"], names))
+        if not self.has_rows:
+            return columns, is_rows
+        for name, column in columns.items():
+            if not isinstance(column, list):
+                raise RefusedRequest(f"input {name}: expected a list with a value for each row, got {_shown(column)}")
         if len({len(column) for column in columns.values()}) > 1:
             sizes = {name: len(column) for name, column in columns.items()}
             raise RefusedRequest(f"expected inputs with the same number of rows, got {sizes}")
         return columns, is_rows
 
 
-def answer_of(results: Mapping[str, Values], is_rows: bool) -> object:
-    """Answer of a predict request: one output without its name, several by name."""
+def answer_of(results: Mapping[str, Any], rows: int | None) -> object:
+    """Answer of a predict request, with `rows` for one in the row format: one output without its name, several by name."""
+    for name, column in results.items():
+        shape = [len(column)] if isinstance(column, list) else list(np.shape(column))
+        if rows is not None and shape[:1] != [rows]:
+            raise RefusedRequest(
+                f"output {name}: expected values for {rows} rows, got the shape {shape}: send 'inputs' in place of 'instances'"
+            )
     columns = {name: _plain(column, name.endswith("_bytes")) for name, column in results.items()}
+    is_rows = rows is not None
     if len(columns) == 1:
         return {"predictions" if is_rows else "outputs": next(iter(columns.values()))}
     if is_rows:
@@ -102,9 +124,31 @@ def answer_of(results: Mapping[str, Values], is_rows: bool) -> object:
     return {"outputs": columns}
 
 
+def size_of(value: Any) -> int:
+    """Number of values in an answer, estimated from the first of each list."""
+    if isinstance(value, Mapping):
+        return sum(map(size_of, value.values()))
+    if isinstance(value, list):
+        return len(value) * size_of(value[0]) if value else 1
+    return int(np.size(value))
+
+
+def written(value: object) -> str:
+    """JSON of an answer, made in blocks, because `json` lets no other thread run until it has finished."""
+    if isinstance(value, dict) and size_of(value) > _BLOCK:
+        fields = [f"{json.dumps(key)}: {written(each)}" for key, each in value.items()]
+        return f"{{{', '.join(fields)}}}"
+    if not isinstance(value, list) or size_of(value) <= _BLOCK:
+        return json.dumps(value, default=str)
+    step = _BLOCK // size_of(value[0])
+    if step == 0:
+        return f"[{', '.join(map(written, value))}]"
+    return f"[{', '.join(json.dumps(value[start : start + step], default=str)[1:-1] for start in range(0, len(value), step))}]"
+
+
 def _parsed(body: bytes) -> dict[str, object]:
     try:
-        request = json.loads(body, object_hook=_decoded)
+        request = json.loads(body, object_pairs_hook=_decoded)
     except (ValueError, RecursionError) as error:
         raise RefusedRequest(
             f"JSON Parse error: {error}" if body.strip() else "JSON Parse error: The document is empty"
@@ -114,28 +158,35 @@ def _parsed(body: bytes) -> dict[str, object]:
     return request
 
 
-def _decoded(found: dict[str, object]) -> object:
+def _decoded(pairs: list[tuple[str, object]]) -> object:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError(f"an object has a key twice: {_shown([key for key, _ in pairs])}")
     text = found.get("b64")
-    return base64.b64decode(text, validate=True) if len(found) == 1 and isinstance(text, str) else found
+    if len(found) > 1 or not isinstance(text, str):
+        return found
+    text = "".join(text.split())  # as in TensorFlow Serving, with line ends and without padding
+    return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
 
 
-def _of_instances(rows: object, names: list[str]) -> Iterator[tuple[str, list[object]]]:
+def _of_instances(rows: object, names: list[str]) -> Iterator[tuple[str, Any]]:
     if not isinstance(rows, list) or not rows:
         raise RefusedRequest("No values in 'instances' array" if rows == [] else "Expecting 'instances' to be an list/array")
     if not isinstance(rows[0], dict):
         if len(names) > 1:
             raise RefusedRequest(f"instances is a plain list, but expecting list of objects as {_MANY_INPUTS}")
         rows = [{names[0]: row} if not isinstance(row, dict) else row for row in rows]
+    expected = set(names)
     for number, row in enumerate(rows):
         if not isinstance(row, dict):
             raise RefusedRequest(f"Expecting object but got list at item {number} of input list")
-        if row.keys() != set(names):
+        if row.keys() != expected:
             where = f"Failed to process element: {number} of 'instances' list. JSON object: {_shown(row)}"
             raise RefusedRequest(f"{where} keys must be equal to: {','.join(names)}")
     yield from ((name, [row[name] for row in rows]) for name in names)
 
 
-def _of_inputs(inputs: object, names: list[str]) -> Iterator[tuple[str, list[object]]]:
+def _of_inputs(inputs: object, names: list[str]) -> Iterator[tuple[str, Any]]:
     if not isinstance(inputs, dict):
         if len(names) > 1:
             raise RefusedRequest(f"inputs is a plain value/list, but expecting an object as {_MANY_INPUTS}")
@@ -143,10 +194,7 @@ def _of_inputs(inputs: object, names: list[str]) -> Iterator[tuple[str, list[obj
     for name in names:
         if name not in inputs:
             raise RefusedRequest(f"Missing named input: {name} in 'inputs' object.")
-        column: object = inputs[name]
-        if not isinstance(column, list):
-            raise RefusedRequest(f"input {name}: expected a list with a value for each row, got {_shown(column)}")
-        yield name, column
+        yield name, inputs[name]
 
 
 def _shown(value: object) -> str:
@@ -161,8 +209,11 @@ def _tensor_info(tensor: TensorDescription) -> object:
 def _plain(cells: Array, is_binary: bool) -> Array:
     """Cells as JSON has them; a float32 has as few digits as it needs."""
     if isinstance(cells, (np.ndarray, np.generic)):
-        is_short = cells.dtype.kind == "f" and cells.dtype.itemsize < 8
-        return _plain((cells.astype(str).astype(float) if is_short else cells).tolist(), is_binary)
+        if cells.dtype.kind == "f" and cells.dtype.itemsize < 8:
+            parts = np.array_split(cells.ravel(), cells.size // _BLOCK + 1)
+            cells = np.concatenate([part.astype(str).astype(float) for part in parts]).reshape(cells.shape)
+        plain = cells.tolist()
+        return _plain(plain, is_binary) if cells.dtype.kind in "OSU" else plain
     if isinstance(cells, list):
         return cells if set(map(type, cells)) <= _PLAIN else [_plain(cell, is_binary) for cell in cells]
     if not isinstance(cells, bytes):

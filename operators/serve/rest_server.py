@@ -1,13 +1,14 @@
 """`akdl-serve MODEL`: a saved pipeline or a SavedModel, for clients of TensorFlow Serving's REST API.
 
-One process: the event loop reads requests and writes answers, a thread predicts. SIGTERM and Ctrl-C end it: requests under way
-get some seconds, and a batch that takes longer ends with the process.
+One process: the event loop carries requests and answers, a thread reads and writes the JSON of large ones, and one predicts.
+SIGTERM and Ctrl-C end it: requests under way get some seconds, and a batch that takes longer ends with the process.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import hmac
 import ipaddress
 import json
@@ -17,30 +18,38 @@ import signal
 import socket
 import sys
 import time
+import zlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from akdl.serving.functions import described
 from akdl.serving.model import ServedModel
 from akdl.serving.model_folder import ModelFolder
-from akdl.serving.prediction_errors import RowsError, ServingError
-from akdl.serving.signature import Signature, read_signatures
+from akdl.serving.prediction_errors import ServingError
+from akdl.serving.runners import Runner
+from akdl.serving.signature import Signature, read_signatures, resolve
 from akdl.storage.files import name_of
 from akdl.storage.model_archive import ModelError
 from bridge.exceptions import BridgeError, ConfigurationError
 from operators.local_predictor import LocalPredictor
 from operators.serve.request_batches import Predict, RequestBatches
-from operators.serve.rest_messages import RefusedRequest, Target, answer_of
+from operators.serve.rest_messages import RefusedRequest, Target, answer_of, size_of, written
 
 _Message = Mapping[str, Any]
 _Receive = Callable[[], Awaitable[_Message]]
 _Send = Callable[[_Message], Awaitable[None]]
 
+_Result = TypeVar("_Result")
+
 logger = logging.getLogger(__name__)
 
 _TOKEN = "AKDL_SERVE_TOKEN"  # the variable that may hold the token
 _END_S = 10  # for requests under way at the end
+_SMALL = 1 << 15  # bytes of a request, or values of an answer, which are read and written in a millisecond
+_MOST_HELD = 4  # times the largest request: the requests in memory, from their first byte to the answer
+_BYTES_OF_VALUE = 8  # a request has at most a value for so many bytes of the largest one
 _METRICS = ("/metrics", "/monitoring/prometheus/metrics")
 _OPTIONS: list[tuple[str, str | float | None, str]] = [
     ("columns", None, 'MODEL is a saved pipeline for these columns: "x0 FLOAT, x1 FLOAT"'),
@@ -72,12 +81,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ModelError as error:
         parser.exit(1, f"akdl-serve: {error}; a saved pipeline needs --columns 'x0 FLOAT, x1 FLOAT'\n")
     except (BridgeError, ServingError, OSError) as error:
-        parser.exit(1, f"akdl-serve: {error}\n")
+        parser.exit(1, f"akdl-serve: {error}\n".replace("signatureDefKey", "--signature"))
     return 0
 
 
 def _serve(given: argparse.Namespace) -> None:
     import uvicorn
+
+    from operators.serve.connections import BACKLOG, Connection, SparseLog
 
     token = _token(given.token_file)
     family, *_, address = socket.getaddrinfo(given.host, given.port, type=socket.SOCK_STREAM)[0]
@@ -86,39 +97,60 @@ def _serve(given: argparse.Namespace) -> None:
     with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:  # else asyncio delays answers
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)  # before the model is loaded, which takes seconds
-        target, predict, close = _load(given)
-        application = RestApplication(target, predict, token, given.timeout, given.max_mb)
+        served = _load(given)
+        Connection.limit_s = given.timeout + _END_S
         config = uvicorn.Config(
-            application,
+            RestApplication(served, token, given.timeout, given.max_mb),
+            http=Connection,
+            ws="none",
             lifespan="off",
             access_log=False,
             log_level="warning",
             server_header=False,
+            proxy_headers=False,
+            backlog=BACKLOG,
             timeout_graceful_shutdown=_END_S,
         )
-        listening.listen(2048)
-        url = f"http://{given.host}:{listening.getsockname()[1]}/v1/models/{target.name}"
-        print(f"akdl-serve: {target.name}, version {target.version}, at {url}", flush=True)
+        sparse = SparseLog()
+        for name in ("asyncio", "uvicorn.error", __name__):
+            logging.getLogger(name).addFilter(sparse)
+        gc.freeze()  # else each large request makes Python look at all of TensorFlow's objects, several times
+        gc.set_threshold(100_000, 10, 10)
+        listening.listen(BACKLOG)
+        url = f"http://{given.host}:{listening.getsockname()[1]}/v1/models/{served.target.name}"
+        print(f"akdl-serve: {served.target.name}, version {served.target.version}, at {url}", flush=True)
         with suppress(KeyboardInterrupt, SystemExit):
             uvicorn.Server(config).run(sockets=[listening])
-        close()
+        served.close()
         os._exit(0)  # TensorFlow may still compute a batch, and would keep the process
 
 
-def _load(given: argparse.Namespace) -> tuple[Target, Predict, Callable[[], None]]:
+class _Served(NamedTuple):
+    """A model, for `RequestBatches`."""
+
+    target: Target
+    predict: Predict
+    predict_values: Predict | None
+    close: Callable[[], None]
+
+
+def _load(given: argparse.Namespace) -> _Served:
     path, key = given.model, given.signature
     name = given.name or name_of(path.rstrip("/")).partition(".")[0]
     if given.columns is not None:
         predictor = LocalPredictor(path, given.columns, given.trusted)
         inputs, outputs = ({each.name: each.type for each in table} for table in (predictor._inputs, predictor._columns))
         found = Signature(key, described(inputs), described(outputs))
-        return Target(name, "1", found, {key: found}), predictor._map_columns, predictor.close
-    versions = [version for version in os.listdir(path) if version.isdigit()] if os.path.isdir(path) else []
+        return _Served(Target(name, "1", found, {key: found}), predictor._map_columns, None, predictor.close)
+    versions = [each for each in os.listdir(path) if each.isascii() and each.isdigit()] if os.path.isdir(path) else []
     latest = max(versions, key=int, default="")
     folder = ModelFolder(os.path.join(path, latest) if latest else path)
-    model = ServedModel(folder.path, signature=key)
-    signatures = read_signatures(folder.path)[("serve",)]
-    return Target(name, str(int(latest or 1)), model.signature, signatures), model.predict_collecting, folder.remove
+    tags, signature = resolve(folder.path, "serve", key)
+    target = Target(name, str(int(latest or 1)), signature, read_signatures(folder.path)[tags])
+    runner = Runner(folder.path, tags, signature, signature.outputs)
+    values = ServedModel(runner, cells_hold_batches=True).predict_collecting
+    rows = ServedModel(runner).predict_collecting if target.has_rows else values
+    return _Served(target, rows, values, folder.remove)
 
 
 def _token(path: str | None) -> str | None:
@@ -134,7 +166,7 @@ def _token(path: str | None) -> str | None:
 class RestApplication:
     """ASGI application for one model."""
 
-    def __init__(self, target: Target, predict: Predict, token: str | None, timeout_s: float, most_mb: float) -> None:
+    def __init__(self, served: _Served, token: str | None, timeout_s: float, most_mb: float) -> None:
         from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 
         self._registry = registry = CollectorRegistry()
@@ -143,22 +175,24 @@ class RestApplication:
         self._seconds = Histogram("akdl_serve_predict_seconds", "Time of predict requests.", registry=registry)
         buckets = [2**power for power in range(13)]
         rows = Histogram("akdl_serve_batch_rows", "Rows in one call of the model.", registry=registry, buckets=buckets)
-        self._batches = RequestBatches(predict, rows.observe)
+        self._batches = RequestBatches(served.predict, rows.observe, served.predict_values, served.target.has_rows)
         Gauge("akdl_serve_waiting_rows", "Rows of no batch yet.", registry=registry).set_function(self._batches.rows_waiting)
-        self._target, self._token, self._timeout_s, self._most_bytes = target, token, timeout_s, int(most_mb * (1 << 20))
+        self._target, self._token, self._timeout_s, self._most_bytes = served.target, token, timeout_s, int(most_mb * (1 << 20))
+        self._held_bytes = 0
+        self._json = ThreadPoolExecutor(1, "akdl-json")  # one, as a second would take turns with the event loop too
 
     async def __call__(self, scope: _Message, receive: _Receive, send: _Send) -> None:
         """Answer one request."""
-        if scope["type"] != "http":
-            return  # a WebSocket, which uvicorn then refuses
         began, action, status = time.monotonic(), "other", 200
         try:
             action = "metrics" if scope["path"] in _METRICS else self._target.action(scope["method"], scope["path"])
             answer = await asyncio.wait_for(self._answer(action, dict(scope["headers"]), receive), self._timeout_s)
         except asyncio.TimeoutError:
             status, answer = 504, {"error": f"no answer within {self._timeout_s:g} s (--timeout)"}
-        except (RefusedRequest, RowsError) as error:
+        except (RefusedRequest, ServingError) as error:
             status, answer = getattr(error, "status", 400), {"error": str(error)}
+        except RecursionError:
+            status, answer = 400, {"error": "the values are nested too deeply"}
         except ConnectionError:
             return  # of a client that did not wait
         except Exception as error:
@@ -167,8 +201,8 @@ class RestApplication:
         self._requests.labels(action, status).inc()
         if action == "predict":
             self._seconds.observe(time.monotonic() - began)
-        content = answer if isinstance(answer, bytes) else json.dumps(answer, default=str).encode()
-        kind = b"text/plain; version=0.0.4" if isinstance(answer, bytes) else b"application/json"
+        content = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+        kind = b"text/plain; version=0.0.4" if (action, status) == ("metrics", 200) else b"application/json"
         headers = [(b"content-type", kind), (b"content-length", b"%d" % len(content))]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": content})
@@ -186,26 +220,66 @@ class RestApplication:
             return generate_latest(self._registry)
         if action == "metadata":
             return self._target.metadata()
-        columns, is_rows = self._target.columns(await self._body(receive))
-        return answer_of(await asyncio.wrap_future(self._batches.submit(columns)), is_rows)
-
-    async def _body(self, receive: _Receive) -> bytes:
-        """Read a body; one that is too large is read to its end, as clients send it before they read the answer."""
         body: list[bytes] = []
-        size, more = 0, True
+        try:
+            await self._receive(body, headers.get(b"content-encoding", b"identity").lower(), receive)
+            return await self._predicted(b"".join(body), receive)
+        finally:
+            self._held_bytes -= sum(map(len, body))
+
+    async def _receive(self, body: list[bytes], encoding: bytes, receive: _Receive) -> None:
+        """Read a body. uvicorn reads the rest of one that is refused, as clients send it before they read the answer."""
+        if encoding not in (b"identity", b"gzip"):
+            raise RefusedRequest(f"Content-Encoding: expected gzip, got {encoding.decode('latin-1')!r}", 415)
+        unpacker = zlib.decompressobj(31) if encoding == b"gzip" else None  # 31: with the header of gzip
+        left, more = self._most_bytes, True
         while more:
             message = await receive()
             if message["type"] != "http.request":
                 raise ConnectionError
-            size += len(message["body"])
-            if size <= self._most_bytes:
-                body.append(message["body"])
-            else:
-                body.clear()
-            more = message["more_body"]
-        if size > self._most_bytes:
-            raise RefusedRequest(f"the request has {size} bytes, more than {self._most_bytes} (--max-mb)", 413)
-        return b"".join(body)
+            piece, more = message["body"], message["more_body"]
+            if unpacker:
+                try:
+                    piece = unpacker.decompress(piece, left + 1)
+                except zlib.error as error:
+                    raise RefusedRequest(f"the body is not gzip: {error}") from None
+                if unpacker.unused_data or not (more or unpacker.eof or len(piece) > left):
+                    raise RefusedRequest("the body is not gzip: expected one stream that ends with the request")
+            left -= len(piece)
+            if left < 0:
+                raise RefusedRequest(f"the request has more than {self._most_bytes} bytes (--max-mb)", 413)
+            if self._held_bytes + len(piece) > _MOST_HELD * self._most_bytes:
+                raise RefusedRequest(f"other requests have {self._held_bytes} bytes: try again later", 503)
+            self._held_bytes += len(piece)
+            body.append(piece)
+
+    async def _predicted(self, body: bytes, receive: _Receive) -> bytes:
+        """Predict, unless the client leaves before."""
+        columns, is_rows = await self._aside(len(body), self._read, body)
+        result, gone = asyncio.wrap_future(self._batches.submit(columns)), asyncio.ensure_future(receive())
+        try:
+            await asyncio.wait([result, gone], return_when=asyncio.FIRST_COMPLETED)
+            if not result.done():
+                raise ConnectionError
+            results = result.result()
+        finally:
+            result.cancel()
+            gone.cancel()
+        rows = len(next(iter(columns.values()))) if is_rows else None
+        return await self._aside(size_of(results), lambda: written(answer_of(results, rows)).encode())
+
+    async def _aside(self, size: int, function: Callable[..., _Result], *arguments: object) -> _Result:
+        """Call the function, on a thread of its own if that takes long."""
+        if size <= _SMALL:
+            return function(*arguments)
+        return await asyncio.get_running_loop().run_in_executor(self._json, function, *arguments)
+
+    def _read(self, body: bytes) -> tuple[dict[str, Any], bool]:
+        """Read a body with few enough values, because each takes many times the memory and time of its bytes."""
+        values, most = sum(map(body.count, (b",", b"[", b"{"))), self._most_bytes // _BYTES_OF_VALUE
+        if values > most:
+            raise RefusedRequest(f"the request has about {values} values, more than {most} (--max-mb)", 413)
+        return self._target.columns(body)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from akdl.serving.signature import Signature, TensorDescription
-from operators.serve.rest_messages import RefusedRequest, Target, answer_of
+from operators.serve.rest_messages import RefusedRequest, Target, answer_of, written
 
 
 def target(*inputs: str) -> Target:
@@ -29,6 +29,7 @@ def test_rows_and_columns_of_the_documents() -> None:
     assert target("x").columns(b'{"instances": ["foo", "bar", "baz"]}') == ({"x": ["foo", "bar", "baz"]}, True)
     assert target("x").columns(b'{"instances": [[[1, 2]], [[3, 4]]]}') == ({"x": [[[1, 2]], [[3, 4]]]}, True)
     assert target("x").columns(b'{"inputs": [1.0, 2.0], "signature_name": "serving_default"}') == ({"x": [1.0, 2.0]}, False)
+    assert target("x").columns(b'{"inputs": [1.0], "signature_name": ""}') == ({"x": [1.0]}, False)
     assert THREE.columns(json.dumps({"instances": ROWS}).encode()) == (COLUMNS, True)
     assert THREE.columns(json.dumps({"inputs": COLUMNS}).encode()) == (COLUMNS, False)
     (values,) = target("x").columns(b'{"instances": [{"x": NaN}, {"x": -Infinity}]}')[0].values()
@@ -37,6 +38,9 @@ def test_rows_and_columns_of_the_documents() -> None:
 
 def test_binary_values_are_base64() -> None:
     image = {"b64": "aW1hZ2UgYnl0ZXM="}
+    for text in ("aW1hZ2UgYnl0ZXM", "aW1hZ2Ug\nYnl0ZXM=\n", "aW1hZ2Ug\r\nYnl0ZXM", " aW1hZ2UgYnl0ZXM=\t"):
+        body = json.dumps({"instances": [{"b64": text}]}).encode()
+        assert target("x").columns(body)[0] == {"x": [b"image bytes"]}, text
     assert target("x").columns(json.dumps({"instances": [image, "text"]}).encode())[0] == {"x": [b"image bytes", "text"]}
     assert target("x").columns(json.dumps({"instances": [{"x": [image]}]}).encode())[0] == {"x": [[b"image bytes"]]}
 
@@ -57,6 +61,15 @@ def test_binary_values_are_base64() -> None:
         (b'{"instances": [{"x": 1}, 2]}', "Expecting object but got list at item 1 of input list"),
         (b'{"instances": [{"z": 1}]}', r"element: 0 of 'instances' list. JSON object: {\"z\": 1} keys must be equal to: x"),
         (b'{"instances": [{"b64": "?"}]}', "JSON Parse error: .*base64"),
+        (b'{"instances": [{"b64": "QUJ_"}]}', "JSON Parse error: .*base64"),
+        (b'{"instances": [{"b64": "QUJDR"}]}', "JSON Parse error: .*base64"),
+        (b'{"instances": [1], "instances": [2]}', 'JSON Parse error: an object has a key twice: ."instances", "instances".'),
+        (b'{"instances": [{"x": 1, "x": 2}]}', "JSON Parse error: an object has a key twice"),
+        (b'{"instances": [' + b"9" * 5000 + b"]}", "JSON Parse error: Exceeds the limit"),
+        (b'{"instances": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "JSON Parse error: maximum recursion depth"),
+        (b'{"a":' * 100_000, "JSON Parse error: maximum recursion depth"),
+        (b'{"instances": [1], "signature_name": null}', "'signature_name' key must be a string value"),
+        (b'{"instances": [1], "signature_name": []}', "'signature_name' key must be a string value"),
         (b'{"inputs": {"z": [1]}}', "Missing named input: x in 'inputs' object."),
         (b'{"inputs": 1}', "input x: expected a list with a value for each row, got 1"),
         (b'{"instances": [1], "signature_name": "other"}', 'Serving signature name: "other" not found in signature def'),
@@ -79,7 +92,12 @@ def test_several_inputs_need_their_names() -> None:
 
 
 def test_addresses() -> None:
-    for path in ("/v1/models/half", "/v1/models/half/versions/123", "/V1/models/half/versions/0123"):
+    for path in (
+        "/v1/models/half",
+        "/v1/models/half/versions/123",
+        "/V1/models/half/versions/0123",
+        f"/v1/models/half/versions/{'0' * 5000}123",
+    ):
         assert target("x").action("GET", path) == "status"
         assert target("x").action("GET", f"{path}/metadata") == "metadata"
         assert target("x").action("POST", f"{path}:predict") == "predict"
@@ -93,6 +111,9 @@ def test_addresses() -> None:
         ("POST", "/v1/models/half/versions/7:predict", 404, r"^Servable not found for request: Specific\(half, 7\)$"),
         ("GET", "/v1/models/other", 404, "^Could not find any versions of model other$"),
         ("GET", "/v1/models/half/versions/7", 404, "^Could not find version 7 of model half$"),
+        ("POST", f"/v1/models/half/versions/{'7' * 5000}:predict", 404, r"^Servable not found for request: Specific\(half, 777"),
+        ("GET", f"/v1/models/half/versions/{'7' * 5000}", 404, "^Could not find version 777"),
+        ("GET", "/v1/models/half/versions/\u0661\u0662\u0663", 400, "^Malformed request"),
         ("POST", "/v1/models/half/labels/old:predict", 400, "^Unrecognized servable version label: old$"),
         ("GET", "/v1/models/half:predict", 400, "^Malformed request: GET /v1/models/half:predict$"),
         ("POST", "/v1/models/half", 400, "^Malformed request: POST /v1/models/half$"),
@@ -109,15 +130,68 @@ def test_addresses_that_are_not_there(method: str, path: str, status: int, messa
 
 def test_answers() -> None:
     one = {"y": np.array([[0.1, 1e20], [3, -2.5e-8]], "f4")}
-    assert json.dumps(answer_of(one, True)) == '{"predictions": [[0.1, 1e+20], [3.0, -2.5e-08]]}'
-    assert answer_of(one, False) == {"outputs": [[0.1, 1e20], [3.0, -2.5e-8]]}
+    assert json.dumps(answer_of(one, 2)) == '{"predictions": [[0.1, 1e+20], [3.0, -2.5e-08]]}'
+    assert answer_of(one, None) == {"outputs": [[0.1, 1e20], [3.0, -2.5e-8]]}
     two = {"n": np.array([1, 2]), "t": np.array([b"a", b"\xff"], object)}
-    assert answer_of(two, True) == {"predictions": [{"n": 1, "t": "a"}, {"n": 2, "t": {"b64": "/w=="}}]}
-    assert answer_of(two, False) == {"outputs": {"n": [1, 2], "t": ["a", {"b64": "/w=="}]}}
-    assert answer_of({"image_bytes": [b"image bytes", None]}, False) == {"outputs": [{"b64": "aW1hZ2UgYnl0ZXM="}, None]}
+    assert answer_of(two, 2) == {"predictions": [{"n": 1, "t": "a"}, {"n": 2, "t": {"b64": "/w=="}}]}
+    assert answer_of(two, None) == {"outputs": {"n": [1, 2], "t": ["a", {"b64": "/w=="}]}}
+    assert answer_of({"image_bytes": [b"image bytes", None]}, None) == {"outputs": [{"b64": "aW1hZ2UgYnl0ZXM="}, None]}
     mixed = [np.array([0.1], "f4"), np.float32(0.2), None, True]
-    assert json.dumps(answer_of({"y": mixed}, True)) == '{"predictions": [[0.1], 0.2, null, true]}'
-    assert json.dumps(answer_of({"y": np.array([np.nan, np.inf])}, True)) == '{"predictions": [NaN, Infinity]}'
+    assert json.dumps(answer_of({"y": mixed}, 4)) == '{"predictions": [[0.1], 0.2, null, true]}'
+    assert json.dumps(answer_of({"y": np.array([np.nan, np.inf])}, 2)) == '{"predictions": [NaN, Infinity]}'
+
+
+def test_outputs_without_rows() -> None:
+    sums = {"sum": np.float32(0.1), "text": b"a", "m": np.array([[1, 2]])}
+    assert answer_of(sums, None) == {"outputs": {"sum": 0.1, "text": "a", "m": [[1, 2]]}}
+    assert answer_of({"m": np.array([[1, 2]])}, 1) == {"predictions": [[1, 2]]}
+    for results, rows, shape in (
+        (sums, 2, r"\[\]"),
+        ({"m": np.array([[1, 2]])}, 2, r"\[1, 2\]"),
+        ({"l": [1, 2, 3]}, 2, r"\[3\]"),
+    ):
+        with pytest.raises(RefusedRequest, match=f"expected values for 2 rows, got the shape {shape}: send 'inputs' in place"):
+            answer_of(results, rows)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "has_rows"),
+    [
+        ([(-1, 2)], [(-1,)], True),
+        ([None], [None], True),
+        ([(8, 2)], [(8, 3)], True),
+        ([(8, 2)], [(-1, 3)], True),
+        ([(-1,)], [(-1,), ()], False),
+        ([(-1,), ()], [(-1,)], False),
+        ([(-1, 2)], [(2, 2)], False),
+    ],
+)
+def test_models_without_rows(
+    inputs: list[tuple[int, ...] | None], outputs: list[tuple[int, ...] | None], has_rows: bool
+) -> None:
+    described = [
+        tuple(TensorDescription(f"{name}{number}", "float32", shape, "t:0") for number, shape in enumerate(shapes))
+        for name, shapes in (("x", inputs), ("y", outputs))
+    ]
+    found = Target("m", "1", Signature("serving_default", *described), {})
+    assert found.has_rows == has_rows
+    if len(inputs) == 2:
+        assert found.columns(b'{"inputs": {"x0": [1, 2], "x1": 0.5}}') == ({"x0": [1, 2], "x1": 0.5}, False)
+
+
+def test_large_answers_are_written_in_blocks() -> None:
+    numbers = list(range(100_000))
+    for value in (
+        {"predictions": numbers},
+        {"outputs": [[0.5, 1.5]] * 50_000},
+        {"outputs": {"a": [numbers, numbers], "b": [[[n, str(n)]] for n in numbers], "empty": []}},
+        {"predictions": [{"a": numbers, "b": None}, {"a": [], "b": float("nan")}]},
+        [[[numbers]]],
+        [],
+    ):
+        assert written(value) == json.dumps(value)
+    many = np.arange(100_000, dtype="f4").reshape(2, -1, 5) / 10
+    assert answer_of({"y": many}, 2) == {"predictions": [[[float(str(n)) for n in row] for row in m] for m in many]}
 
 
 def test_state_and_metadata() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import gzip
 import http.client
 import json
 import os
@@ -14,13 +16,19 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
 
+from akdl.serving.functions import described
+from akdl.serving.prediction_errors import BadRow
+from akdl.serving.signature import Signature
+from akdl.wire.column_type import parse_type
+from akdl.wire.columns import Values
 from operators import PipelineModel, TFSavedModelPredictor
-from operators.serve.rest_server import main
+from operators.serve.rest_messages import Target, answer_of
+from operators.serve.rest_server import RestApplication, _Served, main
 from tests.akdl.serving import models
 from tests.support.environment import ENVIRONMENT
 from tests.support.leftovers import DEADLINE_S
@@ -160,7 +168,7 @@ def test_a_request_that_is_too_large(half_plus_two: Served) -> None:
     half_plus_two.predict({"instances": [1.0]})
     before = memory()
     status, answer = half_plus_two.predict(b" " * (64 << 20))
-    assert status == 413 and answer == {"error": "the request has 67108864 bytes, more than 524288 (--max-mb)"}
+    assert status == 413 and answer == {"error": "the request has more than 524288 bytes (--max-mb)"}
     assert memory() - before < 32 << 10
 
 
@@ -234,6 +242,182 @@ def test_pipelines_with_a_token_after_a_kill_and_when_slow(tmp_path: pathlib.Pat
         began = time.monotonic()
         assert server.end(signal.SIGINT) == 0 and time.monotonic() - began < DEADLINE_S and os.listdir(temp) == []
         assert TOKEN not in server.log and "Traceback" not in server.log
+
+
+HALF = Signature("serving_default", described({"x": parse_type("FLOAT")}), described({"y": parse_type("FLOAT")}))
+
+
+class Asked:
+    """An application without HTTP: a model that adds 2, once it may, and a body that arrives in pieces."""
+
+    def __init__(self, most_mb: float = 1.0, timeout_s: float = DEADLINE_S, goes_on: bool = True) -> None:
+        self.goes_on, self.began = threading.Event(), threading.Event()
+        if goes_on:
+            self.goes_on.set()
+        served = _Served(Target("half", "1", HALF, {}), self.predict, None, lambda: None)
+        self.application = RestApplication(served, None, timeout_s, most_mb)
+        self.left = threading.Event()
+
+    def predict(self, columns: Mapping[str, Values], rows: int) -> tuple[dict[str, Values], list[BadRow]]:
+        self.began.set()
+        assert self.goes_on.wait(2 * DEADLINE_S)
+        return {"y": [x + 2 for x in columns["x"]]}, []
+
+    async def ask(self, *pieces: bytes, encoding: bytes = b"") -> tuple[int, Any] | None:
+        """Status and content of the answer to a predict request; None without one. After its body the client stays until `left`."""
+        sent: list[Mapping[str, Any]] = []
+        rest = list(pieces)
+
+        async def receive() -> Mapping[str, Any]:
+            if rest:
+                return {"type": "http.request", "body": rest.pop(0), "more_body": bool(rest)}
+            while not self.left.is_set():
+                await asyncio.sleep(0.01)
+            return {"type": "http.disconnect"}
+
+        async def send(message: Mapping[str, Any]) -> None:
+            sent.append(message)
+
+        headers = [(b"content-encoding", encoding)] if encoding else []
+        scope = {"type": "http", "method": "POST", "path": "/v1/models/half:predict", "headers": headers}
+        await self.application(scope, receive, send)
+        return (sent[0]["status"], json.loads(sent[1]["body"])) if sent else None
+
+
+def error_of(answer: tuple[int, Any] | None) -> tuple[int, str]:
+    assert answer is not None
+    return answer[0], answer[1]["error"]
+
+
+@pytest.mark.fault("prediction", "A request over REST that unpacks to more than --max-mb is refused, without the memory for it")
+def test_bodies_packed_by_gzip() -> None:
+    body = b'{"instances": [1, 2]}'
+    packed = gzip.compress(body)
+
+    async def ask() -> None:
+        asked, predicted = Asked(), (200, {"predictions": [3, 4]})
+        for encoding in (b"gzip", b"GZIP"):
+            assert await asked.ask(packed, encoding=encoding) == predicted
+            assert await asked.ask(*(packed[i : i + 1] for i in range(len(packed))), b"", encoding=encoding) == predicted
+        assert await asked.ask(body, encoding=b"identity") == predicted
+        for size, status in ((1 << 20, 400), ((1 << 20) + 1, 413), (64 << 20, 413)):
+            bomb = gzip.compress(bytes(size))
+            assert error_of(await asked.ask(bomb, encoding=b"gzip"))[0] == status
+            assert (
+                error_of(await asked.ask(*(bomb[i : i + 999] for i in range(0, len(bomb), 999)), encoding=b"gzip"))[0] == status
+            )
+        for damaged in (b"", body, packed[:-1], packed[:9], packed + b"1", packed + packed, packed[:-5] + b"12345"):
+            status, message = error_of(await asked.ask(damaged, encoding=b"gzip"))
+            assert status == 400 and message.startswith("the body is not gzip: "), message
+        assert error_of(await asked.ask(packed))[0] == 400
+        assert error_of(await asked.ask(packed, encoding=b"br")) == (415, "Content-Encoding: expected gzip, got 'br'")
+        assert asked.application._held_bytes == 0
+
+    asyncio.run(ask())
+
+
+@pytest.mark.fault("prediction", "A request over REST with very many values is refused before it is parsed")
+@pytest.mark.parametrize("row", [b"[]", b"{}", b"[[[[[[]]]]]]", b"1", b'""'])
+def test_a_request_of_too_many_values(row: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Target, "columns", lambda *_: pytest.fail("the body was parsed"))
+    body = b'{"instances": [' + b",".join([row] * (1 << 18)) + b"]}"
+    status, message = error_of(asyncio.run(Asked(1.99 if len(row) < 3 else 4).ask(body)))
+    assert status == 413 and re.match(r"the request has about \d+ values, more than \d+ \(--max-mb\)", message)
+
+
+@pytest.mark.fault("prediction", "While large requests over REST are read and answered, small ones are answered")
+def test_large_requests_and_answers_are_read_and_written_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[str] = []
+
+    def noted(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: object) -> Any:
+            threads.append(threading.current_thread().name.partition("_")[0])
+            return function(*arguments)
+
+        return call
+
+    monkeypatch.setattr(Target, "columns", noted(Target.columns))
+    monkeypatch.setattr("operators.serve.rest_server.answer_of", noted(answer_of))
+    asked = Asked()
+    for rows in (2, 50_000):
+        body = json.dumps({"instances": [1] * rows}).encode()
+        assert asyncio.run(asked.ask(body)) == (200, {"predictions": [3] * rows})
+    assert threads == ["MainThread", "MainThread", "akdl-json", "akdl-json"]
+
+
+@pytest.mark.fault("prediction", "Requests over REST that arrive together take the memory of a few large ones at most")
+def test_requests_hold_a_bounded_number_of_bytes() -> None:
+    body = json.dumps({"instances": [1], "pad": "a" * 900_000}).encode()
+
+    async def ask() -> None:
+        asked = Asked(goes_on=False)
+        requests = [asyncio.ensure_future(asked.ask(body[:1000], body[1000:])) for _ in range(6)]
+        done: set[asyncio.Future[Any]] = set()
+        while len(done) < 2:
+            done, _ = await asyncio.wait(requests, timeout=0.1)
+        refused = [error_of(each.result()) for each in done]
+        assert [status for status, _ in refused] == [503, 503] and "try again later" in refused[0][1]
+        asked.goes_on.set()
+        answers = await asyncio.gather(*requests)
+        assert sorted(answer[0] for answer in answers if answer) == [200] * 4 + [503] * 2
+        assert asked.application._held_bytes == 0 and (await asked.ask(body)) == (200, {"predictions": [3]})
+
+    asyncio.run(ask())
+
+
+@pytest.mark.fault("prediction", "The rows of a client that leaves, or of a request that lasts too long, are not predicted")
+def test_requests_that_are_given_up_leave_the_queue() -> None:
+    async def ask(timeout_s: float) -> None:
+        asked = Asked(timeout_s=timeout_s, goes_on=False)
+        first = asyncio.ensure_future(asked.ask(b'{"instances": [1]}'))
+        while not asked.began.is_set():
+            await asyncio.sleep(0.01)
+        second = asyncio.ensure_future(asked.ask(b'{"instances": [1, 2, 3]}'))
+        while asked.application._batches.rows_waiting() != 3:
+            await asyncio.sleep(0.01)
+        if timeout_s == DEADLINE_S:
+            asked.left.set()
+        assert (await first, await second) == (None, None) if asked.left.is_set() else error_of(await second)[0] == 504
+        assert asked.application._batches.rows_waiting() == 0 and asked.application._held_bytes == 0
+        asked.goes_on.set()
+
+    asyncio.run(ask(DEADLINE_S))
+    asyncio.run(ask(1.0))
+
+
+@needs_tf
+def test_scalars_as_tensorflow_serving_answers_them(tmp_path: pathlib.Path) -> None:
+    import tensorflow as tf
+
+    model = tf.Module()
+    model.f = tf.function(
+        lambda x, keep: {"y": x * keep, "sum": tf.reduce_sum(x), "size": tf.shape(x)},
+        [tf.TensorSpec([None, 2], "float32", "x"), tf.TensorSpec([], "float32", "keep")],
+    )
+    unknown = tf.function(lambda x: {"found": tf.unique(x).y}, [tf.TensorSpec([None], "float32", "x")])
+    model.g = unknown
+    tf.saved_model.save(model, str(tmp_path / "m"), {"serving_default": model.f, "unique": model.g})
+    (tmp_path / "temp").mkdir()
+    with served(tmp_path / "temp", str(tmp_path / "m")) as server:
+        outputs = {"y": [[0.5, 1.0], [1.5, 2.0]], "sum": 10.0, "size": [2, 2]}
+        assert server.predict({"inputs": {"x": [[1, 2], [3, 4]], "keep": 0.5}}) == (200, {"outputs": outputs})
+        for body, message in (
+            (
+                {"instances": [{"x": [1, 2], "keep": 0.5}] * 2},
+                "input 'keep' (float32 []) from column 'keep': expected the shape []",
+            ),
+            ({"inputs": {"x": [[1, 2]], "keep": "a"}}, "expected float32 numbers, got the string 'a'"),
+            ({"inputs": {"x": 1, "keep": 1}}, "expected the shape [-1, 2], got []"),
+        ):
+            status, answer = server.predict(body)
+            assert status == 400 and message in answer["error"]
+        assert server.end() == 0 and "Traceback" not in server.log and "cellsHoldBatches" not in server.log
+    with served(tmp_path / "temp", str(tmp_path / "m"), "--signature", "unique") as server:
+        assert server.predict({"inputs": [1, 2, 1]}) == (200, {"outputs": [1.0, 2.0]})
+        assert server.predict({"instances": [1, 2]}) == (200, {"predictions": [1.0, 2.0]})
+        status, answer = server.predict({"instances": [1, 1]})
+        assert status == 400 and answer["error"].startswith("output found: expected values for 2 rows, got the shape [1]")
+        assert server.end() == 0 and "Traceback" not in server.log
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,116 @@
+"""Connections of clients, which uvicorn alone would keep for as long as the clients stay.
+
+A client has some seconds to send the header of a request, and the time of a request to take its answer. When too many are
+connected, the connection that has waited longest for a request is closed, so that a new client is always served. Requests that
+h11 accepts, but that serve an attack alone, are refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+import time
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+
+_HEADER_S = 10
+_LOG_S = 10
+_MOST_PIECES = 1000  # of a body in one read of at most 256 KB; h11 takes some 25 us for each
+_MOST = min(512, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)  # each takes a descriptor, and the model has files too
+BACKLOG = 128  # connections that asyncio accepts at once, before any of them counts
+
+
+class _Requests(h11.Connection):
+    """Parser that refuses bodies in tiny chunks, which stop the event loop, and those whose end a proxy may see elsewhere."""
+
+    _pieces = 0
+
+    def receive_data(self, data: bytes) -> None:
+        self._pieces = 0
+        super().receive_data(data)
+
+    def next_event(self) -> Any:
+        event = super().next_event()
+        self._pieces += isinstance(event, h11.Data)
+        names = {name for name, _ in event.headers} if isinstance(event, h11.Request) else set()
+        if self._pieces > _MOST_PIECES or {b"content-length", b"transfer-encoding"} <= names:
+            raise h11.RemoteProtocolError("tiny chunks, or two lengths")
+        return event
+
+
+class Connection(H11Protocol):
+    """A connection, with `limit_s` seconds for a request and as many for its answer."""
+
+    limit_s: float
+    waits_since = 0.0
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Close the connection that has waited longest if there are too many; this one if all others have a request."""
+        super().connection_made(transport)
+        self.conn = _Requests(h11.SERVER)
+        self._watch()
+        if len(self.connections) > _MOST:
+            waiting = [each for each in self.connections if isinstance(each, Connection) and each.is_waiting()]
+            min(waiting, key=lambda each: each.waits_since).drop()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what h11 cannot read, even in the middle of a body or after the answer; the application sends nothing then."""
+        if self.cycle:
+            self.cycle.disconnected = True
+        try:
+            super().send_400_response(msg)
+        except h11.LocalProtocolError:
+            self.drop()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the watch."""
+        if self._timer:
+            self._timer.cancel()
+        super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        """Give the client time to take the answer. The next request may begin in here, if it was sent already."""
+        self._watch()
+        super().on_response_complete()
+
+    def is_waiting(self) -> bool:
+        """Test if the client has sent no request, or the answer to its last one is written."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def drop(self) -> None:
+        """Close at once, without the rest of an answer; the count must not wait for the event loop."""
+        self.connections.discard(self)
+        self.transport.abort()
+
+    def _watch(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+        self.waits_since = self.loop.time()
+        self._timer = self.loop.call_later(self.limit_s if self.cycle else _HEADER_S, self._look, self.cycle)
+
+    def _look(self, last: RequestResponseCycle | None) -> None:
+        """Drop a client that still has the same request: it sends no other, or does not take the answer."""
+        if self.cycle is last:
+            self.drop()
+        else:
+            self._watch()
+
+
+class SparseLog(logging.Filter):
+    """Passes one record of each kind in some seconds, because clients can cause any number of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last: dict[tuple[str, int], float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Test if no record of the same line of code was passed lately."""
+        kind, now = (record.pathname, record.lineno), time.monotonic()
+        is_due = now - self._last.get(kind, -_LOG_S) >= _LOG_S
+        if is_due:
+            self._last[kind] = now
+        return is_due
