@@ -11,7 +11,6 @@ import asyncio
 import logging
 import resource
 import time
-from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
@@ -32,7 +31,7 @@ class _Requests(h11.Connection):
         self._pieces = 0
         super().receive_data(data)
 
-    def next_event(self) -> Any:
+    def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
         event = super().next_event()
         self._pieces += isinstance(event, h11.Data)
         names = {name for name, _ in event.headers} if isinstance(event, h11.Request) else set()

@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
 
 from akdl.serving.model import gathered
 from akdl.serving.prediction_errors import BadRow, RowsError, ServingError
@@ -23,18 +22,18 @@ _MOST_WAITING = 8192  # rows that the next batches hold
 
 @dataclass(eq=False)
 class _WaitingRows:
-    columns: Mapping[str, Any]
+    columns: Mapping[str, list[object]]
     rows: int
     start: int = 0  # rows before it are predicted
     parts: list[tuple[range, dict[str, Values]]] = field(default_factory=list)
-    result: Future[Mapping[str, Any]] = field(default_factory=Future)
+    result: Future[Mapping[str, Values]] = field(default_factory=Future)
 
     @property
     def next(self) -> range:
         """The rows for the next batch."""
         return range(self.start, min(self.rows, self.start + _MOST_ROWS))
 
-    def end(self, outcome: Mapping[str, Any] | BaseException) -> None:
+    def end(self, outcome: Mapping[str, Values] | BaseException) -> None:
         """Report the outcome, unless the request has one or was given up."""
         if self.result.done() or not self.result.set_running_or_notify_cancel():
             return
@@ -48,8 +47,8 @@ class RequestBatches:
     """Predicts in one thread, one batch after the other; requests that arrive meanwhile form the next. `took` gets its rows.
 
     A request with more rows than a batch waits again after each of its batches, so that the others wait for one only.
-    A result that is cancelled takes its rows out of the queue. `predict_values` takes the values of one request unchanged, for
-    models without rows, and where `predict` raises ServingError because an output turns out not to have rows.
+    A result that is cancelled takes its rows out of the queue. `predict_values` takes one row with all values of a request, for
+    models without rows, whose requests are such rows, and where `predict` raises ServingError because an output is not rows.
     """
 
     def __init__(
@@ -61,9 +60,9 @@ class RequestBatches:
         self._since: float | None = None
         threading.Thread(target=self._run, name="akdl-predict", daemon=True).start()  # the end does not wait for a slow model
 
-    def submit(self, columns: Mapping[str, Any]) -> Future[Mapping[str, Any]]:
+    def submit(self, columns: Mapping[str, list[object]]) -> Future[Mapping[str, Values]]:
         """Let rows wait for the next batch."""
-        waiting = _WaitingRows(columns, len(next(iter(columns.values()))) if self._has_rows else 1)
+        waiting = _WaitingRows(columns, len(next(iter(columns.values()))))
         with self._changed:
             self._waiting = deque(each for each in self._waiting if not each.result.done())
             ahead = sum(len(each.next) for each in self._waiting)
@@ -131,8 +130,10 @@ class RequestBatches:
 
     def _predict_one(self, batch: list[_WaitingRows]) -> None:
         self._took(1)
-        predict = self._predict_values or self._predict
-        results, bad = predict({name: [values] for name, values in batch[0].columns.items()}, 1)
+        columns = batch[0].columns
+        if self._has_rows:
+            columns = {name: [column] for name, column in columns.items()}
+        results, bad = (self._predict_values or self._predict)(columns, 1)
         for _, message in bad:
             raise ServingError(message)
         batch[0].end({name: column[0] for name, column in results.items()})

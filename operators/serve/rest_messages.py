@@ -7,12 +7,13 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from akdl.serving.signature import Signature, TensorDescription
 from akdl.wire.cells import Array
+from akdl.wire.columns import Values
 
 _PATH = re.compile(
     r"/v1/models/([^/:]+)(?:/versions/([0-9]+)|/labels/([^/:]+))?(/metadata|:predict|:classify|:regress)?", re.IGNORECASE
@@ -83,8 +84,8 @@ class Target(NamedTuple):
         spec = {"name": self.name, "signature_name": "", "version": self.version}
         return {"model_spec": spec, "metadata": {"signature_def": {"signature_def": definitions}}}
 
-    def columns(self, body: bytes) -> tuple[dict[str, Any], bool]:
-        """Read a predict request: columns, or values of a model without rows; and if it has the row format."""
+    def columns(self, body: bytes) -> tuple[dict[str, list[object]], int | None]:
+        """Read a predict request: columns, and the number of rows in the row format. For a model without rows all is one."""
         request = _parsed(body)
         key = request.get("signature_name", "")
         if not isinstance(key, str):
@@ -94,20 +95,21 @@ class Target(NamedTuple):
         if ("instances" in request) == ("inputs" in request):
             both = "Not formatted correctly expecting only one of 'inputs' or 'instances' keys to exist"
             raise RefusedRequest(both if "inputs" in request else "Missing 'inputs' or 'instances' key")
-        names, is_rows = [tensor.key for tensor in self.signature.inputs], "instances" in request
-        columns = dict((_of_instances if is_rows else _of_inputs)(request["instances" if is_rows else "inputs"], names))
+        names, rows = [tensor.key for tensor in self.signature.inputs], request.get("instances")
+        found = dict(_of_instances(rows, names) if "instances" in request else _of_inputs(request["inputs"], names))
+        count = len(rows) if isinstance(rows, list) else None
         if not self.has_rows:
-            return columns, is_rows
-        for name, column in columns.items():
-            if not isinstance(column, list):
-                raise RefusedRequest(f"input {name}: expected a list with a value for each row, got {_shown(column)}")
+            return {name: [values] for name, values in found.items()}, count
+        columns = {name: column for name, column in found.items() if isinstance(column, list)}
+        for name in found.keys() - columns.keys():
+            raise RefusedRequest(f"input {name}: expected a list with a value for each row, got {_shown(found[name])}")
         if len({len(column) for column in columns.values()}) > 1:
             sizes = {name: len(column) for name, column in columns.items()}
             raise RefusedRequest(f"expected inputs with the same number of rows, got {sizes}")
-        return columns, is_rows
+        return columns, count
 
 
-def answer_of(results: Mapping[str, Any], rows: int | None) -> object:
+def answer_of(results: Mapping[str, Values], rows: int | None) -> object:
     """Answer of a predict request, with `rows` for one in the row format: one output without its name, several by name."""
     for name, column in results.items():
         shape = [len(column)] if isinstance(column, list) else list(np.shape(column))
@@ -124,13 +126,13 @@ def answer_of(results: Mapping[str, Any], rows: int | None) -> object:
     return {"outputs": columns}
 
 
-def size_of(value: Any) -> int:
+def size_of(value: object) -> int:
     """Number of values in an answer, estimated from the first of each list."""
     if isinstance(value, Mapping):
         return sum(map(size_of, value.values()))
     if isinstance(value, list):
         return len(value) * size_of(value[0]) if value else 1
-    return int(np.size(value))
+    return int(getattr(value, "size", 1))
 
 
 def written(value: object) -> str:
@@ -169,7 +171,7 @@ def _decoded(pairs: list[tuple[str, object]]) -> object:
     return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
 
 
-def _of_instances(rows: object, names: list[str]) -> Iterator[tuple[str, Any]]:
+def _of_instances(rows: object, names: list[str]) -> Iterator[tuple[str, object]]:
     if not isinstance(rows, list) or not rows:
         raise RefusedRequest("No values in 'instances' array" if rows == [] else "Expecting 'instances' to be an list/array")
     if not isinstance(rows[0], dict):
@@ -186,7 +188,7 @@ def _of_instances(rows: object, names: list[str]) -> Iterator[tuple[str, Any]]:
     yield from ((name, [row[name] for row in rows]) for name in names)
 
 
-def _of_inputs(inputs: object, names: list[str]) -> Iterator[tuple[str, Any]]:
+def _of_inputs(inputs: object, names: list[str]) -> Iterator[tuple[str, object]]:
     if not isinstance(inputs, dict):
         if len(names) > 1:
             raise RefusedRequest(f"inputs is a plain value/list, but expecting an object as {_MANY_INPUTS}")

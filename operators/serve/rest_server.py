@@ -248,14 +248,15 @@ class RestApplication:
             left -= len(piece)
             if left < 0:
                 raise RefusedRequest(f"the request has more than {self._most_bytes} bytes (--max-mb)", 413)
-            if self._held_bytes + len(piece) > _MOST_HELD * self._most_bytes:
+            is_large = self._most_bytes - left > _SMALL  # else some clients could keep all others out
+            if is_large and self._held_bytes + len(piece) > _MOST_HELD * self._most_bytes:
                 raise RefusedRequest(f"other requests have {self._held_bytes} bytes: try again later", 503)
             self._held_bytes += len(piece)
             body.append(piece)
 
     async def _predicted(self, body: bytes, receive: _Receive) -> bytes:
         """Predict, unless the client leaves before."""
-        columns, is_rows = await self._aside(len(body), self._read, body)
+        columns, rows = await self._aside(len(body), self._read, body)
         result, gone = asyncio.wrap_future(self._batches.submit(columns)), asyncio.ensure_future(receive())
         try:
             await asyncio.wait([result, gone], return_when=asyncio.FIRST_COMPLETED)
@@ -265,7 +266,6 @@ class RestApplication:
         finally:
             result.cancel()
             gone.cancel()
-        rows = len(next(iter(columns.values()))) if is_rows else None
         return await self._aside(size_of(results), lambda: written(answer_of(results, rows)).encode())
 
     async def _aside(self, size: int, function: Callable[..., _Result], *arguments: object) -> _Result:
@@ -274,7 +274,7 @@ class RestApplication:
             return function(*arguments)
         return await asyncio.get_running_loop().run_in_executor(self._json, function, *arguments)
 
-    def _read(self, body: bytes) -> tuple[dict[str, Any], bool]:
+    def _read(self, body: bytes) -> tuple[dict[str, list[object]], int | None]:
         """Read a body with few enough values, because each takes many times the memory and time of its bytes."""
         values, most = sum(map(body.count, (b",", b"[", b"{"))), self._most_bytes // _BYTES_OF_VALUE
         if values > most:

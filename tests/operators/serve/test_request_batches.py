@@ -116,7 +116,7 @@ def test_a_model_without_rows_gets_the_values_of_one_request_at_a_time() -> None
         return {"y": [sum(columns["x"][0])]}, []
 
     batches = RequestBatches(predict, lambda rows: None, predict, has_rows=False)
-    waiting = [batches.submit({"x": x}) for x in ([1, 2], [3], [13])]
+    waiting = [batches.submit({"x": [x]}) for x in ([1, 2], [3], [13])]
     assert [each.result(30) for each in waiting[:2]] == [{"y": 3}, {"y": 3}]
     with pytest.raises(ServingError, match="^unlucky$"):
         waiting[2].result(30)

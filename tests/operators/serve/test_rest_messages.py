@@ -26,12 +26,12 @@ COLUMNS = {name: [row[name] for row in ROWS] for name in ("tag", "signal", "sens
 
 
 def test_rows_and_columns_of_the_documents() -> None:
-    assert target("x").columns(b'{"instances": ["foo", "bar", "baz"]}') == ({"x": ["foo", "bar", "baz"]}, True)
-    assert target("x").columns(b'{"instances": [[[1, 2]], [[3, 4]]]}') == ({"x": [[[1, 2]], [[3, 4]]]}, True)
-    assert target("x").columns(b'{"inputs": [1.0, 2.0], "signature_name": "serving_default"}') == ({"x": [1.0, 2.0]}, False)
-    assert target("x").columns(b'{"inputs": [1.0], "signature_name": ""}') == ({"x": [1.0]}, False)
-    assert THREE.columns(json.dumps({"instances": ROWS}).encode()) == (COLUMNS, True)
-    assert THREE.columns(json.dumps({"inputs": COLUMNS}).encode()) == (COLUMNS, False)
+    assert target("x").columns(b'{"instances": ["foo", "bar", "baz"]}') == ({"x": ["foo", "bar", "baz"]}, 3)
+    assert target("x").columns(b'{"instances": [[[1, 2]], [[3, 4]]]}') == ({"x": [[[1, 2]], [[3, 4]]]}, 2)
+    assert target("x").columns(b'{"inputs": [1.0, 2.0], "signature_name": "serving_default"}') == ({"x": [1.0, 2.0]}, None)
+    assert target("x").columns(b'{"inputs": [1.0], "signature_name": ""}') == ({"x": [1.0]}, None)
+    assert THREE.columns(json.dumps({"instances": ROWS}).encode()) == (COLUMNS, 2)
+    assert THREE.columns(json.dumps({"inputs": COLUMNS}).encode()) == (COLUMNS, None)
     (values,) = target("x").columns(b'{"instances": [{"x": NaN}, {"x": -Infinity}]}')[0].values()
     assert [str(value) for value in values] == ["nan", "-inf"]
 
@@ -173,10 +173,10 @@ def test_models_without_rows(
         tuple(TensorDescription(f"{name}{number}", "float32", shape, "t:0") for number, shape in enumerate(shapes))
         for name, shapes in (("x", inputs), ("y", outputs))
     ]
-    found = Target("m", "1", Signature("serving_default", *described), {})
+    found = Target("m", "1", Signature("serving_default", described[0], described[1]), {})
     assert found.has_rows == has_rows
     if len(inputs) == 2:
-        assert found.columns(b'{"inputs": {"x0": [1, 2], "x1": 0.5}}') == ({"x0": [1, 2], "x1": 0.5}, False)
+        assert found.columns(b'{"inputs": {"x0": [1, 2], "x1": 0.5}}') == ({"x0": [[1, 2]], "x1": [0.5]}, None)
 
 
 def test_large_answers_are_written_in_blocks() -> None:

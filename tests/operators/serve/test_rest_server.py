@@ -347,7 +347,7 @@ def test_large_requests_and_answers_are_read_and_written_beside_the_event_loop(m
 
 @pytest.mark.fault("prediction", "Requests over REST that arrive together take the memory of a few large ones at most")
 def test_requests_hold_a_bounded_number_of_bytes() -> None:
-    body = json.dumps({"instances": [1], "pad": "a" * 900_000}).encode()
+    body = json.dumps({"instances": [1], "pad": "a" * ((1 << 20) - 40)}).encode()
 
     async def ask() -> None:
         asked = Asked(goes_on=False)
@@ -357,7 +357,9 @@ def test_requests_hold_a_bounded_number_of_bytes() -> None:
             done, _ = await asyncio.wait(requests, timeout=0.1)
         refused = [error_of(each.result()) for each in done]
         assert [status for status, _ in refused] == [503, 503] and "try again later" in refused[0][1]
+        small = [asyncio.ensure_future(asked.ask(b'{"instances": [1]}')) for _ in range(20)]
         asked.goes_on.set()
+        assert await asyncio.gather(*small) == [(200, {"predictions": [3]})] * 20
         answers = await asyncio.gather(*requests)
         assert sorted(answer[0] for answer in answers if answer) == [200] * 4 + [503] * 2
         assert asked.application._held_bytes == 0 and (await asked.ask(body)) == (200, {"predictions": [3]})
