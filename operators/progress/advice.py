@@ -27,10 +27,9 @@ class Advice:
 
 
 def advise(record: Record) -> list[Advice]:
-    last = [samples[-1][1] for samples in record.samples.values()]
-    workers = [status for status in last if status.is_worker]
+    workers = [status for status in record.last if status.is_worker]
     found = [*_of_time(record, workers), *_of_shares(workers), *_of_memory(record), *_of_metrics(record)]
-    return found or [Advice("Nothing stands out.", f"{len(last)} processes were checked.")]
+    return found or [Advice("Nothing stands out.", f"{len(record.last)} processes were checked.")]
 
 
 def _of_time(record: Record, workers: list[MemberStatus]) -> Iterator[Advice]:

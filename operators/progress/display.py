@@ -43,7 +43,8 @@ def _shown(operators: Mapping[str, Shown], rest: Rest | None, says: bool, told: 
         yield set()
         return
     groups = {group: each.size for group, each in operators.items()}
-    read = (lambda is_last: statuses(groups)) if rest is None else RestSource(rest, groups, sum(groups.values())).read
+    source = None if rest is None else RestSource(rest, groups, sum(groups.values()), new=told is None)
+    read = (lambda is_last: statuses(groups)) if source is None else source.read
     watch = StatusPoller(operators, read, renders, says=says and rest is not None, elsewhere=rest is not None, told=told)
     thread = threading.Thread(target=watch.run, name="akdl-shown", daemon=True)
     thread.start()
@@ -106,14 +107,14 @@ class StatusPoller:
 
     def look(self, is_last: bool = False) -> None:
         """Read the statuses; a status that cannot be read now may be read later."""
+        found: list[MemberStatus] | None = None
         try:
             found = self._read(is_last)
         except Exception as error:  # nothing that is shown may fail a job
             logger.debug("cannot tell the progress: %s: %s", type(error).__name__, error)
-            found = []
         now = time.monotonic()
         for group, state in self.states.items():
-            own = [each for each in found if each.group == group]
+            own = [each for each in found or () if each.group == group]
             if group in self._old:
                 if all(each.phase == ENDED for each in own):
                     continue
@@ -121,7 +122,7 @@ class StatusPoller:
             if own and group not in self.seen:
                 self.seen.add(group)
                 self._record(group)
-            state.look(now, own)
+            state.look(now, None if found is None else own)
             if group in self._recorders:
                 self._recorders[group].look(state.members, is_last)
             if self._says:

@@ -30,13 +30,14 @@ _BETWEEN_S = 1.2  # two readings, whose difference is a rate; members write thei
 _STILL_S = 3.0  # without progress, after which a member is said to wait
 _WIDTH = 120  # of output that goes to no terminal
 _WHERE = "the process id of a program on this host, or host:port of a cluster's REST endpoint"
-_JOB = "id or name of a job of the cluster (default: all jobs)"
+_JOB = "a script, or id or name of a job of the cluster (default: all)"
 
 
 class Program:
-    """A program on this host; the scripts below it write their status into their own folders."""
+    """A program on this host, or one script of it; the scripts below it write their status into their own folders."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, script: str | None) -> None:
+        self._script = script
         self._pids: dict[str, int] = {}  # by the private folder
         for process in psutil.Process(pid).children(recursive=True):
             try:
@@ -47,24 +48,34 @@ class Program:
                 self._pids.setdefault(os.path.join(folder, PRIVATE_FOLDER), process.pid)  # its own children come later
 
     def read(self) -> list[MemberStatus]:
-        return [status for folder in self._pids for status in _statuses_in(folder)]
+        return [status for folder in self._pids for status in _statuses_in(folder, self._script)]
 
     def stacks(self) -> list[tuple[MemberStatus, str]]:
         return [
             (status, stacks_of(pid, os.path.join(folder, STACKS_FILE)))
             for folder, pid in self._pids.items()
-            for status in _statuses_in(folder)
+            for status in _statuses_in(folder, self._script)
         ]
 
 
 class Cluster:
-    """Jobs of a cluster with this id or name, or all; a member's status holds its stacks."""
+    """Jobs of a cluster with this id or name, or all, or one script in all of them; a member's status holds its stacks."""
 
     def __init__(self, rest: Rest, job: str | None) -> None:
-        self._source = RestSource(rest, None if job is None else _groups(rest, job))
+        self._running = rest.jobs()
+        named = [each for each in self._running if job in (each["jid"], each["name"])]
+        self._script = None if named else job
+        plans = [rest.get(f"/jobs/{each['jid']}")["plan"] for each in named or self._running]
+        self._source = RestSource(rest, {group for plan in plans for group in groups_in(plan)})
 
     def read(self) -> list[MemberStatus]:
-        return [status for status in self._source.read() if status.phase != ENDED]
+        # A killed member of an earlier attempt may have left its status.
+        in_order = sorted(self._source.read(), key=lambda status: status.attempt)
+        last = {(status.group, status.index): status for status in in_order}.values()
+        return [status for status in last if status.phase != ENDED and _is_of(status, self._script)]
+
+    def __str__(self) -> str:
+        return ", ".join(f"{each['jid']} ({each['name']})" for each in self._running) or "none"
 
     def stacks(self) -> list[tuple[MemberStatus, str]]:
         return [(status, status.stack) for status in self.read() if status.stack]
@@ -88,29 +99,19 @@ def _run(command: str, what: str, arguments: Sequence[str] | None, show: Callabl
     given = parser.parse_args(arguments)
     if ":" in login_of(given.where):
         parser.error("CLUSTER: all users of this host can read the password of an argument: set FLINK_REST_CLIENT_HEADERS")
-    if given.where.isdigit() and given.job:
-        parser.error("JOB: a program is shown whole, so this is for clusters only")
     try:
         if given.where.isdigit():
-            found = show(Program(int(given.where)))
+            job: Program | Cluster = Program(int(given.where), given.job)
+            advice = "For the jobs of a cluster, give its REST endpoint"
         else:
-            found = show(Cluster(Rest(given.where, given.ca_file or True, proxies=True), given.job))
-        if not found:
-            advice = ". For the jobs of a cluster, give its REST endpoint" if given.where.isdigit() else ""
-            raise ConfigurationError(f"no script runs in {given.job or given.where}{advice}")
+            job = Cluster(Rest(given.where, given.ca_file or True, proxies=True), given.job)
+            advice = f"Running jobs: {job}"
+        if not show(job):
+            raise ConfigurationError(f"no script{f' {given.job!r}' * bool(given.job)} runs in {given.where}. {advice}")
     except (BridgeError, OSError, ValueError, psutil.Error) as error:
         sys.stderr.write(f"{command}: {masked(str(error), given.where)}\n")
         return 1
     return 0
-
-
-def _groups(rest: Rest, job: str) -> set[str]:
-    running = rest.jobs()
-    found = [each["jid"] for each in running if job in (each["jid"], each["name"])]
-    if not found:
-        known = ", ".join(f"{each['jid']} ({each['name']})" for each in running) or "none"
-        raise ConfigurationError(f"no job {job!r} runs in {rest.address}. Running jobs: {known}")
-    return {group for each in found for group in groups_in(rest.get(f"/jobs/{each}")["plan"])}
 
 
 def _print_tables(job: Program | Cluster) -> bool:
@@ -171,11 +172,15 @@ def _key(status: MemberStatus) -> tuple[str, str, int]:
     return status.group, status.label, status.attempt
 
 
-def _statuses_in(folder: str) -> list[MemberStatus]:
+def _is_of(status: MemberStatus, script: str | None) -> bool:
+    return script is None or os.path.basename(script) in status.operator.split(", ")
+
+
+def _statuses_in(folder: str, script: str | None) -> list[MemberStatus]:
     found = []
     for path in pathlib.Path(folder).glob(f"akdl-*{SUFFIX}"):
         try:
             found.append(MemberStatus.FromString(path.read_bytes()))
         except (OSError, DecodeError):  # it ends just now
             continue
-    return found
+    return [status for status in found if _is_of(status, script)]

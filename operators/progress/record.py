@@ -110,6 +110,13 @@ class Record:
     total_s: float
     failed: bool | None
 
+    @property
+    def last(self) -> list[MemberStatus]:
+        """Return the last status of each member, without members that were lost before."""
+        # The last look may be incomplete, where the program was killed.
+        looks = sorted({seconds for found in self.samples.values() for seconds, _ in found})[-2:]
+        return [found[-1][1] for found in self.samples.values() if found[-1][0] in looks]
+
 
 def read_record(text: str) -> Record:
     """Parse a record; a last line that was cut off is ignored."""

@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def page_of(record: Record) -> str:
     end = {None: "has not ended", True: "ended early", False: "ended well"}[record.failed]
-    rows = [samples[-1][1] for samples in record.samples.values() if samples[-1][1].is_worker]
+    rows = [status for status in record.last if status.is_worker]
     facts = (
         f"Started {record.started}, {end}, {record.total_s:.0f} seconds, {record.size} processes, "
         f"{sum(status.rows_in for status in rows):,} rows in, {sum(status.rows_out for status in rows):,} rows out."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from akdl.wire.status_pb2 import MemberStatus
@@ -52,6 +52,7 @@ class OperatorState:
         self._elsewhere = elsewhere
         self._phase = WAITING
         self._members: dict[int, MemberStatus] = {}
+        self._attempt = 0
         self._splits: dict[int, TimeSplit] = {}
         self._seen: deque[tuple[float, int, int, int, int]] = deque()
 
@@ -59,24 +60,26 @@ class OperatorState:
     def members(self) -> list[MemberStatus]:
         """The last status of each member, with the time of all its attempts."""
         found = []
-        for index, split in sorted(self._splits.items()):
+        for index, member in sorted(self._members.items()):
             status = MemberStatus()
-            status.CopyFrom(self._members[index])
+            status.CopyFrom(member)
             status.time_s.clear()
-            status.time_s.update({use: round(seconds, 2) for use, seconds in split.time_s.items()})
+            status.time_s.update({use: round(seconds, 2) for use, seconds in self._splits[index].time_s.items()})
             found.append(status)
         return found
 
-    def look(self, now: float, statuses: Iterable[MemberStatus]) -> None:
+    def look(self, now: float, statuses: Collection[MemberStatus] | None) -> None:
+        """Take the statuses of all members that there are; None if they are not known now."""
         self._looked = now
-        statuses = list(statuses)
-        oldest_s = max((each.age_s for each in statuses), default=0.0)
-        if not self._members and oldest_s > now - self._began + _LATE_S:  # it has run before
+        oldest_s = max((each.age_s for each in statuses or ()), default=0.0)
+        if not self._splits and oldest_s > now - self._began + _LATE_S:  # it has run before
             self._began = now - oldest_s
-        for status in statuses:
-            known = self._members.get(status.index)
-            if known is None or status.attempt >= known.attempt:
-                self._members[status.index] = status
+        if statuses is not None:
+            self._attempt = max([self._attempt, *(each.attempt for each in statuses)])
+            ordered = sorted(statuses, key=lambda each: each.attempt)
+            # A restart restarts the whole group, while tasks of a predictor may restart alone.
+            current = [each for each in ordered if self._shown.predicts or each.attempt == self._attempt]
+            self._members = {each.index: each for each in current}
         for index, status in self._members.items():
             group = [each for each in self._members.values() if each.attempt == status.attempt]
             first = min((each.first_step for each in group if each.first_step), default=0)

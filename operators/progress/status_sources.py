@@ -7,6 +7,7 @@ import os
 import time
 import urllib.parse
 from collections.abc import Collection
+from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
 
@@ -18,20 +19,26 @@ logger = logging.getLogger(__name__)
 
 _SEARCH_S = 2.0  # from one look for new files to the next, as long as members are missing
 _SEARCH_LATER_S = 15.0  # and when all are there: a restart makes other ones
+_LOST_MS = 20_000  # members write each second, apart from tasks of predictors
 
 
 class RestSource:
     """Members of `groups`, or all. Files are searched less often once all of `members`, a number, are there.
 
+    A killed Python worker leaves its file in a folder that TaskManagers of one host share. So a status that lags behind the
+    others is not of a member, and where the job is `new`, files that were there before it aren't either.
     No call of `read` follows one with `is_last`.
     """
 
-    def __init__(self, rest: Rest, groups: Collection[str] | None = None, members: int | None = None) -> None:
+    def __init__(
+        self, rest: Rest, groups: Collection[str] | None = None, members: int | None = None, new: bool = False
+    ) -> None:
         self._rest = rest
         self._prefixes = ("akdl-",) if groups is None else tuple(f"akdl-{group}-" for group in groups)
         self._members = members
-        self._files: dict[str, str] = {}  # name of each file, without its suffix, and its path of REST
-        self._read: dict[str, MemberStatus] = {}
+        self._files: dict[str, _File] = {}  # by name, without the suffix
+        self._left: Collection[_File] | None = None if new else ()
+        self._read: dict[str, tuple[_File, MemberStatus]] = {}
         self._search_due = 0.0
 
     def read(self, is_last: bool = False) -> list[MemberStatus]:
@@ -40,22 +47,45 @@ class RestSource:
             self._search()
             is_complete = self._members is not None and len(self._files) >= self._members
             self._search_due = now + (_SEARCH_LATER_S if is_complete else _SEARCH_S)
-        for name, path in self._files.items():
+        for name, file in self._files.items():
             known = self._read.get(name)
-            if known is None or known.phase != ENDED:
+            if known is None or known[0] != file or known[1].phase != ENDED:
                 try:
-                    self._read[name] = MemberStatus.FromString(self._rest.content(path))
+                    self._read[name] = file, MemberStatus.FromString(self._rest.content(file.path))
                 except (OSError, DecodeError) as error:  # its TaskManager may have gone, or the member has ended just now
-                    logger.debug("cannot read %s: %s", path, error)
+                    logger.debug("cannot read %s: %s", file.path, error)
                     self._search_due = min(self._search_due, now + _SEARCH_S)
-        return list(self._read.values())
+        return [self._read[name][1] for name in self._files if name in self._read]
 
     def _search(self) -> None:
+        found: dict[str, _File] = {}
         for manager in self._rest.get("/taskmanagers")["taskmanagers"]:
             folder = f"/taskmanagers/{manager['id']}/logs"
-            for file in self._rest.get(folder)["logs"]:
-                name, suffix = os.path.splitext(file["name"])
-                if suffix not in (SUFFIX, LAST_SUFFIX) or not name.startswith(self._prefixes):
-                    continue
-                if suffix == LAST_SUFFIX or not self._files.get(name, "").endswith(LAST_SUFFIX):
-                    self._files[name] = f"{folder}/{urllib.parse.quote(file['name'])}"
+            try:
+                files = self._rest.get(folder)["logs"]
+            except OSError as error:  # Flink lists a lost TaskManager until its heartbeats are missed
+                logger.debug("cannot list %s: %s", folder, error)
+                found.update((name, file) for name, file in self._files.items() if file.path.startswith(folder))
+                continue
+            for each in files:
+                name, suffix = os.path.splitext(each["name"])
+                if suffix in (SUFFIX, LAST_SUFFIX) and name.startswith(self._prefixes):
+                    path = f"{folder}/{urllib.parse.quote(each['name'])}"
+                    file = _File(each.get("mtime", 0), suffix == LAST_SUFFIX, path)
+                    found[name] = max(file, found.get(name, file))
+        if self._left is None:
+            self._left = found.values()
+        last = max((file.written for file in found.values()), default=0)
+        self._files = {
+            name: file
+            for name, file in found.items()
+            if file not in self._left and (file.is_last or "-task-" in name or last - file.written < _LOST_MS)
+        }
+
+
+class _File(NamedTuple):
+    """A file of statuses: when it was written, by the clock of its host in ms; if it is of an end; its path of REST."""
+
+    written: int
+    is_last: bool
+    path: str

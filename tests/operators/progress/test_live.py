@@ -6,6 +6,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -15,8 +16,9 @@ from bridge.group.addresses import Address
 from bridge.member.member import Member
 from bridge.member.status import STARTING, TRAINING
 from bridge.settings import GroupSettings, UserFile
+from operators.flink.rest import Rest
 from operators.progress import live
-from operators.progress.live import doing, stacks, top
+from operators.progress.live import Cluster, doing, stacks, top
 from tests.bridge.member.test_script_faults import INPUT, OUTPUT, SCRIPTS
 from tests.support.leftovers import wait_until
 from tests.support.statuses import status_of
@@ -95,10 +97,49 @@ def test_where_there_is_nothing_to_show(job: str, message: str, capsys: pytest.C
     assert message in capsys.readouterr().err
 
 
-def test_a_program_has_no_jobs_to_choose_from(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        top([str(os.getpid()), "train.py"])
-    assert "this is for clusters only" in capsys.readouterr().err
+@pytest.mark.process
+def test_a_script_of_a_program_has_a_name(hanging: Member, capsys: pytest.CaptureFixture[str]) -> None:
+    wait_until(lambda: stacks([str(os.getpid()), "scripts/faults.py"]) == 0, "the script is found by its name")
+    capsys.readouterr()
+    assert top([str(os.getpid()), "train.py"]) == 1
+    assert f"no script 'train.py' runs in {os.getpid()}. " in capsys.readouterr().err
+
+
+class _Answers(Rest):
+    """A cluster with one job, whose name is not that of its script."""
+
+    def __init__(self, statuses: list[MemberStatus]) -> None:
+        super().__init__("nowhere:1")
+        self._statuses = statuses
+
+    def get(self, path: str) -> Any:
+        names = [f"akdl-{each.group}-{each.label}-{each.attempt}.status" for each in self._statuses]
+        return {
+            "/jobs/overview": {"jobs": [{"jid": "7", "name": "collect", "state": "RUNNING"}]},
+            "/jobs/7": {"plan": {"nodes": [{"description": "train.py, group g"}]}},
+            "/taskmanagers": {"taskmanagers": [{"id": "tm"}]},
+            "/taskmanagers/tm/logs": {"logs": [{"name": name, "mtime": 1} for name in names]},
+        }[path]
+
+    def content(self, path: str, method: str = "GET") -> bytes:
+        (found,) = (each for each in self._statuses if path.endswith(f"{each.group}-{each.label}-{each.attempt}.status"))
+        return found.SerializeToString()
+
+
+def _in_script(group: str, index: int, attempt: int = 0, script: str = "train.py") -> MemberStatus:
+    return status_of(group, index, f"worker{index}", attempt=attempt, operator=f"TestOp, {script}", phase=TRAINING)
+
+
+def test_a_script_of_a_cluster_is_found_in_a_job_with_another_name() -> None:
+    cluster = _Answers([_in_script("g", 0), _in_script("g", 1, script="other.py"), _in_script("of_an_earlier_job", 0)])
+    assert [each.index for each in Cluster(cluster, "train.py").read()] == [0]
+    assert [each.index for each in Cluster(cluster, "collect").read()] == [0, 1]
+    assert [each.group for each in Cluster(cluster, None).read()] == ["g", "g"]
+
+
+def test_a_killed_worker_of_an_earlier_attempt_is_not_shown() -> None:
+    cluster = _Answers([_in_script("g", 1, attempt=1), _in_script("g", 1), _in_script("g", 0, attempt=1)])
+    assert sorted((each.index, each.attempt) for each in Cluster(cluster, None).read()) == [(0, 1), (1, 1)]
 
 
 def test_passwords_are_no_arguments(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ import pathlib
 import pytest
 
 from bridge.member.status import FEEDING
-from operators.progress.record import Recorder, read_record
+from operators.progress.record import Record, Recorder, read_record
 from tests.support.statuses import status_of
 
 STATUS = status_of("g", 0, "chief 0", phase=FEEDING, rows_in=7, metrics={"loss": 0.5}, lines=("secret",), lines_before=3)
@@ -61,3 +61,9 @@ def test_a_record_that_was_cut_off_can_be_read(tmp_path: pathlib.Path) -> None:
 def test_what_is_no_record_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a record of a run"):
         read_record(text)
+
+
+def test_a_lost_member_is_not_among_the_last() -> None:
+    chief, lost = status_of("g", 0, "chief 0", rows_in=4000), status_of("g", 1, "worker 0", rows_in=2000)
+    samples = {"chief 0": [(1.0, chief), (2.0, chief), (3.0, chief)], "worker 0": [(1.0, lost)]}
+    assert Record("a.py", "", 2, samples, 3.0, False).last == [chief]

@@ -14,7 +14,7 @@ def _status(index: int = 0, **known: Any) -> MemberStatus:
     return status_of("g", index, f"worker {index}", **known)
 
 
-def _after(state: OperatorState, *looks: tuple[float, list[MemberStatus]]) -> OperatorState:
+def _after(state: OperatorState, *looks: tuple[float, list[MemberStatus] | None]) -> OperatorState:
     for now, statuses in looks:
         state.look(now, statuses)
     return state
@@ -84,8 +84,24 @@ def test_the_phase_is_that_of_the_worker_that_is_furthest_behind() -> None:
 
 def test_of_several_attempts_the_last_counts() -> None:
     first, second = _status(phase=TRAINING, rows_in=9), _status(phase=FEEDING, rows_in=1, attempt=1)
-    state = _after(OperatorState(Shown("a.py"), 0.0), (1.0, [second]), (2.0, [first]))
+    state = _after(OperatorState(Shown("a.py"), 0.0), (1.0, [second, first]))
     assert state.line().text.startswith("feeding, 1 rows in") and [each.attempt for each in state.members] == [1]
+
+
+def test_a_lost_worker_counts_no_longer() -> None:
+    both = [_status(0, phase=TRAINING, rows_in=2000), _status(1, phase=TRAINING, rows_in=2000)]
+    state = _after(OperatorState(Shown("a.py", 2), 0.0, elsewhere=True), (1.0, both), (2.0, None), (3.0, both[:1]))
+    assert state.line().text.startswith("starting, 1 of 2 processes, 2,000 rows in")
+    again = _status(0, phase=TRAINING, rows_in=4000, attempt=1)
+    state.look(4.0, [*both, again])  # what the killed one has left is read again
+    assert [(each.index, each.attempt) for each in state.members] == [(0, 1)]
+    assert state.last_line().text.startswith("4,000 rows, ")
+
+
+def test_tasks_of_a_predictor_restart_alone() -> None:
+    tasks = [_status(0, phase=FEEDING, rows_in=20, attempt=1), _status(1, phase=FEEDING, rows_in=30)]
+    state = _after(OperatorState(Shown("Op", 2, predicts=True), 0.0), (1.0, tasks))
+    assert state.line().text.startswith("predicting, 50 rows in")
 
 
 def test_the_last_line_says_where_the_time_went() -> None:

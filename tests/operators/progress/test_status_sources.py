@@ -15,12 +15,16 @@ class _Cluster(Rest):
         super().__init__("nowhere:1")
         self.files = files
         self.asked: list[str] = []
+        self.written: dict[str, int] = {}
+        self.is_lost = False
 
     def get(self, path: str) -> Any:
         if path == "/taskmanagers":
             return {"taskmanagers": [{"id": "tm-1"}]}
         assert path == "/taskmanagers/tm-1/logs"
-        return {"logs": [{"name": name} for name in ("flink.log", *self.files)]}
+        if self.is_lost:
+            raise OSError("no answer")
+        return {"logs": [{"name": name, "mtime": self.written.get(name, 0)} for name in ("flink.log", *self.files)]}
 
     def content(self, path: str) -> bytes:
         self.asked.append(path)
@@ -59,3 +63,46 @@ def test_the_file_of_the_end_takes_the_place_of_the_other() -> None:
     cluster.files["akdl-a-chief-0-0.ended"] = ended.SerializeToString()
     assert source.read(is_last=True) == [ended]
     assert source.read(is_last=True) == [ended] and cluster.asked.count("/taskmanagers/tm-1/logs/akdl-a-chief-0-0.ended") == 1
+
+
+def test_what_was_there_before_a_new_job_is_not_of_its_members() -> None:
+    """The next job of an elastic training has the same group, and perhaps fewer workers."""
+    ended = status_of("a", 0, "chief 0", phase=ENDED, rows_in=1)
+    killed = status_of("a", 1, "worker 0", rows_in=1)
+    cluster = _Cluster(
+        {"akdl-a-chief-0-0.ended": ended.SerializeToString(), "akdl-a-worker-0-0.status": killed.SerializeToString()}
+    )
+    source = RestSource(cluster, {"a"}, 1, new=True)
+    assert source.read() == []
+    here = status_of("a", 0, "chief 0", rows_in=2)
+    cluster.files["akdl-a-chief-0-0.status"] = here.SerializeToString()
+    cluster.written["akdl-a-chief-0-0.status"] = 5
+    assert source.read(is_last=True) == [here]
+    last = status_of("a", 0, "chief 0", phase=ENDED, rows_in=3)
+    del cluster.files["akdl-a-chief-0-0.status"]
+    cluster.files["akdl-a-chief-0-0.ended"] = last.SerializeToString()
+    cluster.written["akdl-a-chief-0-0.ended"] = 6
+    assert source.read(is_last=True) == [last]
+    assert RestSource(cluster, {"a"}, 1).read() == [last, killed], "the job may have ended before its progress is shown"
+
+
+def test_a_member_that_writes_no_longer_is_lost_but_a_predictor_may_have_no_rows() -> None:
+    here, lost, task = (status_of("a", index, label) for index, label in enumerate(["chief 0", "worker 0", "task 2"]))
+    cluster = _Cluster(
+        {"akdl-a-chief-0-0.status": here.SerializeToString(), "akdl-a-worker-0-0.status": lost.SerializeToString(),
+         "akdl-a-task-2-0.status": task.SerializeToString()}
+    )  # fmt: skip
+    source = RestSource(cluster, {"a"}, 9)
+    assert source.read() == [here, lost, task]
+    cluster.written["akdl-a-chief-0-0.status"] = 60_000
+    assert source.read(is_last=True) == [here, task]
+
+
+def test_members_of_a_task_manager_that_does_not_answer_stay_until_flink_forgets_it() -> None:
+    here = status_of("a", 0, "chief 0")
+    cluster = _Cluster({"akdl-a-chief-0-0.status": here.SerializeToString()})
+    source = RestSource(cluster, {"a"}, 1)
+    assert source.read() == [here]
+    cluster.is_lost = True
+    assert source.read(is_last=True) == [here]
+    assert RestSource(cluster, {"a"}, 1).read() == [], "and commands show the others"
