@@ -180,7 +180,7 @@ class _Saved:
             model.optimizer.build(model.trainable_variables)
         self._checkpoint = tf.train.Checkpoint(model=model, optimizer=model.optimizer, progress=self.progress)
         # All workers have to read variables that are sums over workers, so all write a checkpoint; only the chief's is used.
-        path = folder.path if is_chief else tempfile.mkdtemp(dir=work_dir)
+        path = folder.path if is_chief else tempfile.mkdtemp(prefix=".", dir=work_dir)  # hidden, as it is not the script's
         keep = (keep or None) if is_chief else 1
         self._manager = tf.train.CheckpointManager(self._checkpoint, path, keep, checkpoint_name="checkpoint")
 

@@ -31,12 +31,12 @@ def files_at(address: str) -> Dict[str, Tuple[int, int]]:
 
 
 class CheckpointFolder:
-    """The folder at an address; TensorFlow uses `path`, a copy in `cache` for a remote address."""
+    """The folder at an address; TensorFlow uses `path`, a hidden copy in `cache` for a remote address."""
 
     def __init__(self, address: str, cache: str) -> None:
         self.address = address
         self.is_remote = is_remote(address)
-        self.path = os.path.join(cache, "checkpoints") if self.is_remote else local_path(address)
+        self.path = os.path.join(cache, ".checkpoints") if self.is_remote else local_path(address)
         self._published: Dict[str, Tuple[int, int]] = {}
         refuse_pattern(address)
         os.makedirs(self.path, exist_ok=True)

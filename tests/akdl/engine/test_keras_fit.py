@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from akdl import testing
-from akdl.storage.checkpoint_folder import STOP, STOPPED, ask_to_stop
+from akdl.errors.script_warnings import ScriptWarnings
+from akdl.storage.checkpoint_folder import STOP, STOPPED, CheckpointFolder, ask_to_stop
 from akdl.user_code.module import load_module
 from tests.akdl.engine.test_strategy import TYPES as POINTS
 from tests.akdl.engine.test_strategy import tables
@@ -193,6 +194,17 @@ def test_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert latest.step == 4 * STEPS
     assert dict(latest.metrics) == {"loss": pytest.approx(history["loss"][-1])}
     assert latest.number == 1 + 4, "of the first step, and of each epoch"
+
+
+@pytest.mark.parametrize("is_chief", [False, True])
+def test_checkpoints_in_the_work_folder_are_not_said_to_be_files_of_the_script(tmp_path: Path, is_chief: bool) -> None:
+    from akdl.engine.keras_fit import _Saved
+
+    warnings = ScriptWarnings(str(tmp_path))
+    warnings.watch_files()
+    folder = CheckpointFolder(f"memory://keras-fit/of-worker-{is_chief}", str(tmp_path))
+    _Saved(compiled(), folder, None, str(tmp_path), is_chief, None).save()
+    assert len(list(tmp_path.rglob("checkpoint-1.index"))) == 1 and warnings.sentences() == []
 
 
 def test_what_cannot_be(tmp_path: Path) -> None:
