@@ -14,6 +14,7 @@ from akdl.wire import AWAITING, CALLING, IMPORTING, READING, STILL, WORKING, Act
 LOOK_S = 0.5
 _AKDL, _TENSORFLOW = (os.path.join(os.sep, name, "") for name in ("akdl", "tensorflow"))
 _ROWS, _ARRIVAL = (os.path.join(_AKDL, "rows", name) for name in ("", "arriving_rows.py"))
+_IMPORT = "<frozen importlib._bootstrap>"
 _ITERATOR = os.path.join("data", "ops", "iterator_ops.py")
 
 
@@ -37,7 +38,8 @@ def activity(folder: str, waits_for_rows: bool) -> Tuple["Activity", str]:
     called, place, is_called = [], "", True  # files that the script, or akdl outside `rows`, has called
     for frame, _ in main_calls():
         path, function = frame.f_code.co_filename, frame.f_code.co_name
-        if function == "find_main" and path.endswith("entry.py"):
+        # The script is imported, or it imports a package: the script's own modules may train when they are imported.
+        if (function == "find_main" and path.endswith("entry.py")) or (path == _IMPORT and not place):
             return IMPORTING, ""
         is_ours = _AKDL in path  # perhaps in a folder of the script's
         if not place and not is_ours and path.startswith(folder):

@@ -20,7 +20,7 @@ from bridge.host.console import tell
 from bridge.interrupts import interrupts_later, waited_for
 from bridge.table_env import groups_in, parallelism_of
 from operators.base.job import environment_of, needs_of, running
-from operators.flink.rest import Rest
+from operators.flink.rest import WITHOUT_SLOT, Rest
 from operators.flink.slots import check_slots, free_slots, rest_of
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ logger = logging.getLogger(__name__)
 LOOK_S = 1.0
 _GONE_S = 90.0  # Flink's heartbeat.timeout is 50 s, after which it forgets a TaskManager
 _FREED_S = 10.0  # slots of a job that has just ended
-_WAITS = ("CREATED", "SCHEDULED")  # states of tasks without a slot
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, FileError)
 _Op = TypeVar("_Op", bound="Operator[Any]")
 _Result = TypeVar("_Result")
@@ -161,7 +160,7 @@ class SlotWatch:
             tasks = self._rest.get(f"/jobs/{job}")
             if tasks["state"] == "RUNNING" and self._group in groups_in(tasks["plan"]):
                 self._job = job
-                return any(each["tasks"].get(state) for each in tasks["vertices"] for state in _WAITS)
+                return any(each["tasks"].get(state) for each in tasks["vertices"] for state in WITHOUT_SLOT)
         return None
 
     def _is_saved(self) -> bool:

@@ -20,6 +20,7 @@ HEADERS = "FLINK_REST_CLIENT_HEADERS"
 _ANSWER_S = 5.0
 _WHOLE_S = 60.0  # of an answer that comes in small parts
 _PART_BYTES = 1 << 16
+WITHOUT_SLOT = ("CREATED", "SCHEDULED")  # states of tasks
 _ENDED = {"FINISHED", "CANCELED", "FAILED", "SUSPENDED"}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 import time
@@ -17,7 +18,7 @@ from operators.progress.late_starts import late_starts_told
 from operators.progress.record import Recorder
 from operators.progress.renderers import Renderer, renderer
 from operators.progress.state import Line, OperatorState, Shown
-from operators.progress.status_sources import RestSource
+from operators.progress.status_sources import RestSource, waits_for
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +46,8 @@ def _shown(operators: Mapping[str, Shown], rest: Rest | None, says: bool, told: 
     groups = {group: each.size for group, each in operators.items()}
     source = None if rest is None else RestSource(rest, groups, sum(groups.values()), new=told is None)
     read = (lambda is_last: statuses(groups)) if source is None else source.read
-    watch = StatusPoller(operators, read, renders, says=says and rest is not None, elsewhere=rest is not None, told=told)
+    waits = None if rest is None else functools.partial(waits_for, rest, groups.keys())
+    watch = StatusPoller(operators, read, renders, says=says and rest is not None, waits=waits, told=told)
     thread = threading.Thread(target=watch.run, name="akdl-shown", daemon=True)
     thread.start()
     failed = True
@@ -64,7 +66,7 @@ class StatusPoller:
         read: Callable[[bool], list[MemberStatus]],
         renders: Renderer | None,
         says: bool,
-        elsewhere: bool,
+        waits: Callable[[], str] | None = None,
         told: Collection[str] | None = None,
     ) -> None:
         now = self._began = time.monotonic()
@@ -72,7 +74,8 @@ class StatusPoller:
         self._read = read
         self._renders = renders
         self._says = says
-        self.states = {group: OperatorState(each, now, elsewhere) for group, each in operators.items()}
+        self._waits = waits
+        self.states = {group: OperatorState(each, now) for group, each in operators.items()}
         self._said: dict[tuple[str, int, int], int] = {}
         self._recorders: dict[str, Recorder] = {}
         self._old = set(told or ())
@@ -108,12 +111,16 @@ class StatusPoller:
     def look(self, is_last: bool = False) -> None:
         """Read the statuses; a status that cannot be read now may be read later."""
         found: list[MemberStatus] | None = None
+        waits = ""
         try:
             found = self._read(is_last)
+            if not found and self._waits is not None:
+                waits = self._waits()
         except Exception as error:  # nothing that is shown may fail a job
             logger.debug("cannot tell the progress: %s: %s", type(error).__name__, error)
         now = time.monotonic()
         for group, state in self.states.items():
+            state.waits = waits or state.waits
             own = [each for each in found or () if each.group == group]
             if group in self._old:
                 if all(each.phase == ENDED for each in own):

@@ -40,7 +40,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="akdl-report", description="Make one HTML page of the record of a run.")
     parser.add_argument("record", metavar="RECORD", help="a file in a logDir, at any address")
     parser.add_argument(
-        "page", metavar="PAGE", nargs="?", help="where the page is written (default: the record's name with .html, here)"
+        "page",
+        metavar="PAGE",
+        nargs="?",
+        help="where the page is written (default: next to the record, or here for a remote one)",
     )
     given = parser.parse_args(arguments)
     if ":" in login_of(given.record):
@@ -50,13 +53,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
     try:
         with tempfile.TemporaryDirectory(prefix="akdl_report_") as folder:
-            local = fetch(given.record, folder) if is_remote(given.record) else local_path(given.record)
+            is_here = not is_remote(given.record)
+            local = local_path(given.record) if is_here else fetch(given.record, folder)
             with open(local, "rb") as record:
                 page = page_of(read_record(RECORD.read(record).decode("utf-8")))
     except (OSError, FileError, ValueError) as error:
         sys.stderr.write(f"cannot read the record {shown(given.record)}: {masked(str(error), given.record)}\n")
         return 1
-    path = given.page or os.path.splitext(name_of(given.record))[0] + ".html"
+    path = given.page or os.path.splitext(local if is_here else name_of(given.record))[0] + ".html"
     try:
         with open(path, "w", encoding="utf-8") as file:
             file.write(page)
@@ -71,7 +75,7 @@ def page_of(record: Record) -> str:
     end = {None: "has not ended", True: "ended early", False: "ended well"}[record.failed]
     rows = [status for status in record.last if status.is_worker]
     facts = (
-        f"Started {record.started}, {end}, {record.total_s:.0f} seconds, {record.size} processes, "
+        f"Started {record.started[:19].replace('T', ' ')} UTC, {end}, {record.total_s:.0f} seconds, {record.size} processes, "
         f"{sum(status.rows_in for status in rows):,} rows in, {sum(status.rows_out for status in rows):,} rows out."
     )
     advice = "".join(
@@ -125,7 +129,7 @@ def _speeds(members: dict[str, list[tuple[float, MemberStatus]]], count: Callabl
 
 def _times(record: Record) -> str:
     shown = list(record.samples.items())[:_MOST_MEMBERS]
-    scale = (_WIDTH - _LEFT) / max(record.total_s, 0.1)
+    scale = _scale(0.0, record.total_s)
     shapes, used = [], set()
     for row, (label, samples) in enumerate(shown):
         top, place, time_s = row * _ROW, 0.0, samples[-1][1].time_s
@@ -139,7 +143,7 @@ def _times(record: Record) -> str:
             )
             place += time_s[use]
     height = len(shown) * _ROW
-    shapes.append(_axis(record.total_s, height))
+    shapes.append(_axis(0.0, record.total_s, height))
     keys = "".join(
         f'<span class=key style="background:{color}"></span>{WORDS[use]}' for use, color in _COLORS.items() if use in used
     )
@@ -153,27 +157,32 @@ def _chart(curves: Sequence[_Curve], total_s: float) -> str:
     values = [value for _, points in shown for _, value in points]
     low, high = min(*values, 0.0), max(*values, 0.0)
     high = high if high > low else low + 1.0
-    scale_x, scale_y = (_WIDTH - _LEFT) / max(total_s, 0.1), (_HEIGHT - 10) / (high - low)
+    begin_s = min(points[0][0] for _, points in shown)
+    scale_x, scale_y = _scale(begin_s, total_s), (_HEIGHT - 10) / (high - low)
     shapes = [
         f'<line x1="{_LEFT}" y1="{_HEIGHT}" x2="{_WIDTH}" y2="{_HEIGHT}" stroke="#999"/>',
         f'<text x="0" y="15">{high:,.4g}</text><text x="0" y="{_HEIGHT}">{low:,.4g}</text>',
     ]
     for (label, points), color in zip(shown, _LINES):
-        places = " ".join(f"{_LEFT + x * scale_x:.1f},{_HEIGHT - (y - low) * scale_y:.1f}" for x, y in points)
+        places = " ".join(f"{_LEFT + (x - begin_s) * scale_x:.1f},{_HEIGHT - (y - low) * scale_y:.1f}" for x, y in points)
         title = f"<title>{html.escape(label)}</title>"
         shapes.append(f'<polyline points="{places}" fill="none" stroke="{color}" stroke-width="1.5">{title}</polyline>')
-    shapes.append(_axis(total_s, _HEIGHT))
+    shapes.append(_axis(begin_s, total_s, _HEIGHT))
     keys = "".join(
         f'<span class=key style="background:{color}"></span>{html.escape(label)}' for (label, _), color in zip(shown, _LINES)
     )
     return f"{_svg(_HEIGHT + 20, shapes)}<p>{keys}</p>"
 
 
-def _axis(total_s: float, top: int) -> str:
-    places = [(0.0, "start"), (total_s / 2, "middle"), (total_s, "end")]
-    scale = (_WIDTH - _LEFT) / max(total_s, 0.1)
+def _scale(begin_s: float, end_s: float) -> float:
+    return (_WIDTH - _LEFT) / max(end_s - begin_s, 0.1)
+
+
+def _axis(begin_s: float, end_s: float, top: int) -> str:
+    places = [(begin_s, "start"), ((begin_s + end_s) / 2, "middle"), (end_s, "end")]
+    scale = _scale(begin_s, end_s)
     return "".join(
-        f'<text x="{_LEFT + seconds * scale:.1f}" y="{top + 15}" text-anchor="{anchor}">{seconds:.0f} s</text>'
+        f'<text x="{_LEFT + (seconds - begin_s) * scale:.1f}" y="{top + 15}" text-anchor="{anchor}">{seconds:.0f} s</text>'
         for seconds, anchor in places
     )
 

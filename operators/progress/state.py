@@ -46,10 +46,10 @@ class Line:
 
 
 class OperatorState:
-    def __init__(self, shown: Shown, now: float, elsewhere: bool = False) -> None:
+    def __init__(self, shown: Shown, now: float) -> None:
         self._shown = shown
         self._began = self._looked = now
-        self._elsewhere = elsewhere
+        self.waits = "Flink starts"  # before any member has started
         self._phase = WAITING
         self._members: dict[int, MemberStatus] = {}
         self._attempt = 0
@@ -109,8 +109,8 @@ class OperatorState:
     def last_line(self, failed: bool = False) -> Line:
         rows_in, _, rows_out = self._rows()
         time_s = described(added(self._splits[each.index].time_s for each in self._workers()))
-        rows = f"{rows_in:,} rows" + (f" in, {rows_out:,} out" if rows_out and not self._shown.trains else "")
-        text = f"{rows}, {self._looked - self._began:.0f} s" + (f": {time_s}" if time_s else "")
+        rows = f"{rows_in:,} rows" + (f" in, {rows_out:,} out" if rows_out and not self._shown.trains else "") + ", "
+        text = f"{rows if self._splits else ''}{self._looked - self._began:.0f} s" + (f": {time_s}" if time_s else "")
         return Line(self._shown.name, f"ended early, {text}" if failed else text, None if failed else 1.0)
 
     def _found_phase(self) -> str:
@@ -145,8 +145,7 @@ class OperatorState:
 
     def _phase_text(self) -> str:
         if self._phase == WAITING:
-            waited = f"{self._looked - self._began:.0f} s"  # a sign of life, as nothing else moves
-            return f"waiting for slots, {waited}" if self._elsewhere else f"Flink starts, {waited}"
+            return f"{self.waits}, {self._looked - self._began:.0f} s"  # a sign of life, as nothing else moves
         if self._phase == STARTING and self._shown.size > 1:
             here = sum(each.phase != STARTING for each in self._members.values())
             return f"starting, {here} of {self._shown.size} processes"

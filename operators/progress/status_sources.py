@@ -13,7 +13,8 @@ from google.protobuf.message import DecodeError
 
 from akdl.wire.status_pb2 import MemberStatus
 from bridge.member.status import ENDED, LAST_SUFFIX, SUFFIX
-from operators.flink.rest import Rest
+from bridge.table_env import groups_in
+from operators.flink.rest import WITHOUT_SLOT, Rest
 
 logger = logging.getLogger(__name__)
 
@@ -89,3 +90,13 @@ class _File(NamedTuple):
     written: int
     is_last: bool
     path: str
+
+
+def waits_for(rest: Rest, groups: Collection[str]) -> str:
+    """The next step in the start of a job of these groups, whose members have no status yet."""
+    for job in rest.jobs():
+        details = rest.get(f"/jobs/{job['jid']}")
+        if not groups_in(details["plan"]).isdisjoint(groups):
+            is_short = any(vertex["tasks"].get(state) for vertex in details["vertices"] for state in WITHOUT_SLOT)
+            return "waiting for slots" if is_short else "Flink starts Python workers on the cluster"
+    return "the job and its files are sent"

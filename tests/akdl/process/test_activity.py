@@ -21,6 +21,7 @@ _SCRIPT, _ROWS, _NEXT, _EXECUTE = (
     "/x/data/ops/iterator_ops.py",
     "/x/tensorflow/execute.py",
 )
+_IMPORT = "<frozen importlib._bootstrap>"
 _ARRIVAL = "/work/.akdl/lib/akdl/rows/arriving_rows.py"
 
 
@@ -52,6 +53,7 @@ def _called_through(*paths: str) -> Any:
         ([_SCRIPT, _ROWS, _ARRIVAL], True, True, AWAITING),  # a thread stores the rows that come
         ([_SCRIPT, _EXECUTE, "/python3.11/threading.py"], False, False, STILL),
         ([_SCRIPT, _EXECUTE, "/work/.akdl/lib/akdl/engine/keras_fit.py"], False, False, WORKING),  # our callbacks
+        ([_IMPORT, _SCRIPT], False, False, WORKING),  # a module of the script's that trains when it is imported
         ([_NEXT, _SCRIPT], False, False, WORKING),  # a function of the script that TensorFlow calls
     ],
 )
@@ -71,6 +73,12 @@ def test_while_a_script_is_imported_nothing_else_counts(monkeypatch: pytest.Monk
     frame = types.FunctionType(code, {"sys": sys})()
     monkeypatch.setattr(sys, "_current_frames", lambda: {module.threading.main_thread().ident: frame})
     assert activity("/work", True) == (IMPORTING, "")
+
+
+def test_an_import_inside_a_function_is_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    innermost = _called_through(_SCRIPT, _IMPORT, _EXECUTE)
+    monkeypatch.setattr(sys, "_current_frames", lambda: {module.threading.main_thread().ident: innermost})
+    assert activity("/work", False) == (IMPORTING, "")
 
 
 def test_threads_run_or_wait(monkeypatch: pytest.MonkeyPatch) -> None:

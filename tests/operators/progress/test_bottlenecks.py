@@ -88,7 +88,7 @@ class Group:
 def recorded(folder: pathlib.Path, group: Group, workers: int = 1) -> Iterator[Callable[..., float]]:
     """Record a group while the block runs; yield a function that returns the largest share of uses in the time of a member, from its start on."""
     shown = Shown("train.py", workers, log_dir=str(folder / "logs"))
-    poller = StatusPoller({"bottlenecks": shown}, lambda _: statuses(["bottlenecks"]), None, says=False, elsewhere=False)
+    poller = StatusPoller({"bottlenecks": shown}, lambda _: statuses(["bottlenecks"]), None, says=False)
     thread = threading.Thread(target=poller.run)
     thread.start()
 

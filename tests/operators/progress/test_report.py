@@ -68,6 +68,15 @@ def test_a_page_stands_alone() -> None:
     assert len(bars) == 9 and len(drawings) == 5  # times, rows in, loss, memory, processors
 
 
+def test_times_are_read_by_people_and_curves_begin_at_the_left() -> None:
+    samples = [(seconds, status_of("g", 0, "chief 0", memory_bytes=1 << 30)) for seconds in (40.0, 60.0, 80.0)]
+    page = page_of(Record("a.py", "2026-11-28T07:11:02.980138+00:00", 1, {"chief 0": samples}, 80.0, False))
+    assert "Started 2026-11-28 07:11:02 UTC, ended well" in page
+    (curve,) = re.findall(r'points="(.*?)"', page)
+    assert [float(point.split(",")[0]) for point in curve.split()] == [90.0, 475.0, 860.0]
+    assert all(f">{label} s</text>" in page for label in (0, 40, 60, 80)), "of the bars, and of the curve"
+
+
 @pytest.mark.process
 def test_a_browser_shows_the_page_and_loads_nothing_else(tmp_path: pathlib.Path) -> None:
     record = Record("a & b.py", "2026-01-01", 2, {"<0>": _samples(0), "<1>": _samples(1)}, 30.0, False)
@@ -99,7 +108,12 @@ def test_the_command(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str],
     pathlib.Path("run.jsonl").write_text(
         '{"kind": "run", "version": 1, "name": "a.py", "size": 1, "started": ""}\n{"kind": "end", "t": 3.0, "failed": false}\n'
     )
-    assert main(["run.jsonl"]) == 0 and capsys.readouterr().out == "run.html\n" and pathlib.Path("run.html").exists()
+    assert (
+        main(["run.jsonl"]) == 0 and capsys.readouterr().out == f"{tmp_path}/run.html\n" and pathlib.Path("run.html").exists()
+    )
+    (folder := tmp_path / "runs").mkdir()
+    pathlib.Path("run.jsonl").rename(folder / "a.jsonl")
+    assert main([f"file://{folder}/a.jsonl"]) == 0 and (folder / "a.html").exists(), "next to the record"
     assert main(["nothing.jsonl"]) == 1 and "cannot read the record nothing.jsonl" in capsys.readouterr().err
     with pytest.raises(SystemExit, match="2"):
         main([])

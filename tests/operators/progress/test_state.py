@@ -22,7 +22,6 @@ def _after(state: OperatorState, *looks: tuple[float, list[MemberStatus] | None]
 
 def test_before_any_member_has_started() -> None:
     assert str(OperatorState(Shown("train.py"), 0.0).line()) == "train.py: Flink starts, 0 s"
-    assert str(OperatorState(Shown("train.py"), 0.0, elsewhere=True).line()) == "train.py: waiting for slots, 0 s"
 
 
 def test_a_group_that_starts_is_counted() -> None:
@@ -90,7 +89,7 @@ def test_of_several_attempts_the_last_counts() -> None:
 
 def test_a_lost_worker_counts_no_longer() -> None:
     both = [_status(0, phase=TRAINING, rows_in=2000), _status(1, phase=TRAINING, rows_in=2000)]
-    state = _after(OperatorState(Shown("a.py", 2), 0.0, elsewhere=True), (1.0, both), (2.0, None), (3.0, both[:1]))
+    state = _after(OperatorState(Shown("a.py", 2), 0.0), (1.0, both), (2.0, None), (3.0, both[:1]))
     assert state.line().text.startswith("starting, 1 of 2 processes, 2,000 rows in")
     again = _status(0, phase=TRAINING, rows_in=4000, attempt=1)
     state.look(4.0, [*both, again])  # what the killed one has left is read again
@@ -116,7 +115,7 @@ def test_the_last_line_says_where_the_time_went() -> None:
         OperatorState(Shown("a.py"), 0.0), (0.1, [_status(phase=ENDED, rows_in=5, rows_out=4, age_s=0.1, time_s={WORK: 0.1})])
     )
     assert str(rows.last_line()) == "a.py: 5 rows in, 4 out, 0 s: useful work 100%"
-    assert str(OperatorState(Shown("a.py"), 0.0).last_line()) == "a.py: 0 rows, 0 s"
+    assert str(OperatorState(Shown("a.py"), 0.0).last_line()) == "a.py: 0 s", "nothing is known of rows"
 
 
 def test_time_is_that_of_all_attempts_and_steps_are_those_of_the_group() -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from bridge.member.status import ENDED
 from operators.flink.rest import Rest
-from operators.progress.status_sources import RestSource
+from operators.progress.status_sources import RestSource, waits_for
 from tests.support.statuses import status_of
 
 
@@ -106,3 +108,27 @@ def test_members_of_a_task_manager_that_does_not_answer_stay_until_flink_forgets
     cluster.is_lost = True
     assert source.read(is_last=True) == [here]
     assert RestSource(cluster, {"a"}, 1).read() == [], "and commands show the others"
+
+
+class _Jobs(Rest):
+    def __init__(self, answers: dict[str, Any]) -> None:
+        super().__init__("nowhere:1")
+        self._answers = answers
+
+    def get(self, path: str) -> Any:
+        return self._answers[path]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "words"),
+    [
+        ({"SCHEDULED": 1, "RUNNING": 2}, "waiting for slots"),
+        ({"INITIALIZING": 1, "RUNNING": 2}, "Flink starts Python workers on the cluster"),
+    ],
+)
+def test_a_job_without_statuses_is_said_to_wait_for_what_its_tasks_wait_for(tasks: dict[str, int], words: str) -> None:
+    running = {"jid": "1", "name": "a", "state": "RUNNING"}
+    plan = {"nodes": [{"description": "a.py, group g"}]}
+    jobs = _Jobs({"/jobs/overview": {"jobs": [running]}, "/jobs/1": {"plan": plan, "vertices": [{"tasks": tasks}]}})
+    assert waits_for(jobs, {"g"}) == words
+    assert waits_for(jobs, {"other"}) == "the job and its files are sent", "an environment may have gigabytes"
