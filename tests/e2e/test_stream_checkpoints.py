@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import pathlib
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,8 +15,9 @@ import pytest
 from operators import TensorFlow2StreamOp, resetEnv, useLocalEnv, useRemoteEnv
 from tests.e2e.streams import SCHEMA, Sink, counting, stop_with_savepoint, stream_op
 from tests.e2e.test_training_cluster import has_task_process
+from tests.support.environment import ENVIRONMENT
 from tests.support.flink_cluster import flink_cluster
-from tests.support.leftovers import DEADLINE_S, wait_until
+from tests.support.leftovers import DEADLINE_S, is_running, wait_until
 
 pytestmark = pytest.mark.flink
 
@@ -172,6 +175,42 @@ def test_a_job_goes_on_from_a_savepoint(
     wait_until(lambda: set(sink.counts()) | set(rest.counts()) >= set(range(last)), "no row is missing", 4 * DEADLINE_S)
     assert max(rest.counts().values()) == 1
     client.cancel().result()
+
+
+KILLED = """
+import pathlib, sys
+from operators import useLocalEnv
+from tests.e2e.streams import Sink, counting
+from tests.e2e.test_stream_checkpoints import ENDLESS, PER_SECOND, checkpoints, committing_op
+folder = pathlib.Path(sys.argv[1])
+table_env = useLocalEnv(1, checkpoints(folder)).stenv
+sink, (op, _) = Sink(table_env, folder), committing_op(folder)
+counting(table_env, ENDLESS, PER_SECOND).link(op)
+op.getOutputTable().execute_insert(sink.name).wait()
+"""
+
+
+@pytest.mark.fault("jobs", "A program that is killed continues from the last checkpoint when it starts again")
+def test_a_killed_program_goes_on_from_its_last_checkpoint(stream_env: Callable[..., Any], tmp_path: pathlib.Path) -> None:
+    def complete() -> list[pathlib.Path]:
+        return sorted((tmp_path / "checkpoints").glob("*/chk-*/_metadata"), key=lambda path: path.stat().st_mtime)
+
+    with subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], env=ENVIRONMENT, start_new_session=True) as program:
+        try:
+            wait_until(lambda: complete() and (tmp_path / "pid.0").exists(), "a checkpoint is complete", 4 * DEADLINE_S)
+            wait_until(lambda: list(tmp_path.rglob("part-*")), "rows are final", 4 * DEADLINE_S)
+        finally:
+            program.kill()
+    wait_until(lambda: not is_running(int((tmp_path / "pid.0").read_text())), "the script has ended too")
+    table_env = stream_env(**{"execution.state-recovery.path": complete()[-1].parent.as_uri()})
+    sink, (op, _) = Sink(table_env, tmp_path), committing_op(tmp_path)
+    counting(table_env, ENDLESS, PER_SECOND).link(op)
+    client = op.getOutputTable().execute_insert(sink.name).get_job_client()
+    wait_until(lambda: len(sink.counts()) > PER_SECOND, "more rows are final", 4 * DEADLINE_S)
+    client.cancel().result()
+    ids = {int(line.split(",")[1]) for path in tmp_path.rglob("part-*") for line in path.read_text().splitlines()}
+    assert ids == set(range(len(ids))), "no row is missing"
+    assert min(sink.counts()) > 0, "it did not start again from the first row"
 
 
 @pytest.mark.slow
