@@ -17,7 +17,7 @@ from akdl.wire.column_type import parse_type
 from bridge.codec.types import arrow_type
 from bridge.exceptions import ConfigurationError, SchemaError, refused_at
 from bridge.files.file_columns import FileColumn, column_of_field, declared_column
-from bridge.files.formats import FORMATS, format_of, reader_of
+from bridge.files.formats import FORMATS, format_of, pattern_beside, reader_of
 from bridge.files.listing import FoundFile, list_files, partition_types, partition_values, partitioned_folder, root_of
 from bridge.files.predicates import columns_in, expression_of
 from bridge.files.reading import FileParts, FileTable, errors_of
@@ -47,7 +47,8 @@ def describe(
     known_format = format_ or (None if first is None else format_of(first.path))
     if known_format is None:
         named = "there is no file yet" if first is None else f"the name {first.path!r} has no known ending"
-        raise ConfigurationError(f"{where}: parameter 'format': {named}: set it to one of {', '.join(FORMATS)}")
+        beside = "" if first is None else pattern_beside(first.path, FORMATS[0])
+        raise ConfigurationError(f"{where}: parameter 'format': {named}: set it to one of {', '.join(FORMATS)}{beside}")
     roots = tuple(map(root_of, addresses))
     declared = {column.name: declared_column(column) for column in schema or ()}
     fields = {} if first is None else _fields(where, first, known_format, roots)
@@ -65,6 +66,11 @@ def describe(
     with errors_of(where, path, known_format):
         if not names:
             raise SchemaError("it has no columns: declare them in schemaStr")
+        if not all(map(str.strip, names)):
+            raise SchemaError(
+                f"column {[not name.strip() for name in names].index(True) + 1} of {listed(names)} has no name, as the index "
+                "in a CSV file of pandas: name the other ones in selectedCols, or write the file with to_csv(index=False)"
+            )
         columns = tuple(declared.get(name) or column_of_field(fields[name]) for name in names)
     expression, filtered = _filter(where, condition, fields, declared)
     others = tuple(column for column in filtered if column.name not in names)

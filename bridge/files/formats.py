@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import functools
 import io
+import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -18,14 +19,18 @@ import pyarrow.json as pj
 import pyarrow.orc as po
 import pyarrow.parquet as pq
 
+from akdl.masking import shown
 from akdl.storage.files import is_remote, opened_with_fsspec
-from bridge.exceptions import SchemaError
+from bridge.exceptions import RowError, SchemaError
 from bridge.files.parts import TO_THE_END, WHOLE
 
 BATCH_BYTES = 1 << 20
 MOST_ROWS = 1 << 16  # of a batch: encoded sizes say little of repeated text
 _BLOCK_BYTES = 1 << 20  # of JSON
 _CSV_BLOCK_BYTES = 4 << 20  # the longest row
+_TEXT_BYTES = 64 << 20  # of the texts of dictionaries in a batch
+_SAMPLE_ROWS = _DELTA_ROWS = 1024
+_MOST_OF_GROUP = 1 << 48  # rows, so that numbers of parts are numbers of Python's sequences
 _PACKED = 10  # times smaller than its text may compressed JSON be
 _PACKED_NAMES = {"gzip": ".gz", "bz2": ".bz2", "zstd": ".zst"}
 
@@ -44,6 +49,7 @@ class FileReader:
     """An open file."""
 
     schema: pa.Schema
+    size: int  # bytes of the file
 
     def groups(self, columns: Sequence[str]) -> Iterator[RowGroup]:
         """Yield the groups, with estimates for some columns."""
@@ -64,23 +70,48 @@ class ParquetReader(FileReader):
         self._read = functools.partial(pq.ParquetFile, pre_buffer=remote, buffer_size=buffer)
         # Nanoseconds end in 2262, and "no end" of a warehouse is 9999-12-31.
         self.file = self._read(open_file(path), coerce_int96_timestamp_unit="us")
-        self.schema = self.file.schema_arrow
+        self.schema, self.size = self.file.schema_arrow, open_file(path).size()
 
     def groups(self, columns: Sequence[str]) -> Iterator[RowGroup]:
-        metadata, wanted = self.file.metadata, set(columns)
-        paths = [metadata.schema.column(place).path for place in range(metadata.num_columns)]
-        places = [place for place, path in enumerate(paths) if path in wanted or path.partition(".")[0] in wanted]
+        metadata, leaves = self.file.metadata, self._leaves(columns)
         for number in range(metadata.num_row_groups):
             group = metadata.row_group(number)
-            yield RowGroup(number, group.num_rows, sum(group.column(place).total_uncompressed_size for place in places))
+            if not 0 <= group.num_rows < _MOST_OF_GROUP:
+                raise ValueError(f"its row group {number} claims to have {group.num_rows} rows")
+            yield RowGroup(number, group.num_rows, sum(group.column(place).total_uncompressed_size for place, _ in leaves))
+
+    def _leaves(self, columns: Sequence[str]) -> list[tuple[int, str]]:
+        """Places of columns in the file, and their paths, each of which ends with a point."""
+        schema = self.file.metadata.schema
+        paths = ((place, f"{schema.column(place).path}.") for place in range(len(schema)))
+        return [(place, path) for place, path in paths if any(path.startswith(f"{name}.") for name in columns)]
 
     def batches(self, group: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        schema, leaves = self.file.metadata.schema, self._leaves(columns)
+        rows = self._bounded(group, leaves, rows)
         batches = self.file.iter_batches(rows, [group], list(columns), use_threads=False)
-        schema = self.file.metadata.schema
-        leaves = [schema.column(place) for place in range(len(schema))]
-        paths = [f"{leaf.path}." for leaf in leaves if leaf.physical_type == "INT96"]
+        paths = [path for place, path in leaves if schema.column(place).physical_type == "INT96"]
         int96 = [name for name in columns if any(path.startswith(f"{name}.") for path in paths)]
-        return self._with_nanoseconds(batches, group, int96, rows) if int96 else batches
+        return checked(self._with_nanoseconds(batches, group, int96, rows) if int96 else batches)
+
+    def _bounded(self, group: int, leaves: Sequence[tuple[int, str]], rows: int) -> int:
+        """Rows of a batch that stays small where each row has the longest text of a dictionary.
+
+        A dictionary has each text once, so a file of a kilobyte can claim 65,536 texts of a megabyte.
+        """
+        found, longest = self.file.metadata.row_group(group), 0
+        for place, path in leaves:
+            chunk = found.column(place)
+            if chunk.physical_type != "BYTE_ARRAY" or chunk.total_uncompressed_size * rows <= _TEXT_BYTES:
+                continue
+            if "DELTA_BYTE_ARRAY" in chunk.encodings:
+                rows = min(rows, _DELTA_ROWS)  # a text begins like the one before it, with any number of characters
+            file = self._read(open_file(self._path), metadata=self.file.metadata, read_dictionary=[path[:-1]])
+            samples = file.iter_batches(_SAMPLE_ROWS, [group], [path[:-1]], use_threads=False)
+            # There is no dictionary before the first value.
+            of_path = next(filter(None, (_longest(sample.column(0)) for sample in samples)), 0)
+            longest += of_path * -(-chunk.num_values // max(found.num_rows, 1))
+        return min(rows, max(1, _TEXT_BYTES // max(longest, 1)))
 
     def _with_nanoseconds(
         self, batches: Iterator[pa.RecordBatch], group: int, int96: Collection[str], rows: int
@@ -123,7 +154,7 @@ class _ArrowFile(FileReader):
     def __init__(self, path: str) -> None:
         self._source = open_file(path)
         self.schema = self._reader(None).schema
-        self._size = self._source.size()
+        self.size = self._source.size()
 
     def _reader(self, columns: Sequence[str] | None) -> Any:
         fields = None if columns is None else [self.schema.get_field_index(name) for name in columns]
@@ -133,10 +164,10 @@ class _ArrowFile(FileReader):
     def groups(self, columns: Sequence[str]) -> Iterator[RowGroup]:
         reader = self._reader(self.schema.names[:1])
         for number in range(reader.num_record_batches):
-            yield RowGroup(number, reader.get_batch(number).num_rows, self._size // reader.num_record_batches)
+            yield RowGroup(number, reader.get_batch(number).num_rows, self.size // reader.num_record_batches)
 
     def batches(self, group: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        yield from _slices(self._reader(columns).get_batch(group), rows)
+        return _slices(checked([self._reader(columns).get_batch(group)]), rows)
 
 
 class _Whole(FileReader):
@@ -156,15 +187,15 @@ class _ArrowStream(_Whole):
         with open_file(path) as source:
             reader = pa.ipc.open_stream(source)
             self.schema = reader.schema
-            first, self._size = next(iter(reader), None), 2 * source.size()
+            first, self.size = next(checked(reader), None), source.size()
+            self._size = 2 * self.size
         self._first = (1, 1) if first is None else (max(1, first.num_rows), max(1, first.nbytes))
 
     def batches(self, group: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         fields = [self.schema.get_field_index(name) for name in columns]
         with open_file(self._path) as source:
             options = pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
-            for batch in pa.ipc.open_stream(source, options=options):
-                yield from _slices(batch, rows)
+            yield from _slices(checked(pa.ipc.open_stream(source, options=options)), rows)
 
 
 def _arrow(path: str) -> FileReader:
@@ -175,8 +206,9 @@ def _arrow(path: str) -> FileReader:
 
 class _Orc(FileReader):
     def __init__(self, path: str) -> None:
-        self._file = po.ORCFile(open_file(path))
-        self.schema = self._file.schema
+        source = open_file(path)
+        self._file = po.ORCFile(source)
+        self.schema, self.size = self._file.schema, source.size()
 
     def groups(self, columns: Sequence[str]) -> Iterator[RowGroup]:
         stripes, first = self._file.nstripes, self.schema.names[:1]
@@ -185,7 +217,7 @@ class _Orc(FileReader):
             yield RowGroup(number, rows, self._file.content_length // stripes)
 
     def batches(self, group: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        yield from _slices(self._file.read_stripe(group, list(columns)), rows)
+        return _slices(checked([self._file.read_stripe(group, list(columns))]), rows)
 
 
 class _Json(_Whole):
@@ -195,7 +227,8 @@ class _Json(_Whole):
         self._path, self._all_columns = path, all_columns
         with open_file(path) as source, _unpacked(source, path) as text:
             block = next(_blocks(text), b"")
-            self._size = source.size() * (1 if text is source else _PACKED)
+            self.size = source.size()
+            self._size = self.size * (1 if text is source else _PACKED)
         self._first = (block.count(b"\n") + 1, max(1, len(block)))
         if schema is not None:
             self.schema = pa.schema([_json_field(field) for field in schema])
@@ -207,8 +240,7 @@ class _Json(_Whole):
         with open_file(self._path) as source, _unpacked(source, self._path) as text:
             for block in _blocks(text):
                 table = _parsed(block, wanted, "error" if self._all_columns else "ignore")
-                for batch in table.select(columns).combine_chunks().to_batches():
-                    yield from _slices(batch, rows)
+                yield from _slices(table.select(columns).combine_chunks().to_batches(), rows)
 
 
 class _Csv(_Whole):
@@ -219,14 +251,14 @@ class _Csv(_Whole):
         with open_file(path) as source, _unpacked(source, path) as text:
             reader = self._reader(text, None)
             self.schema, batch = reader.schema, next(iter(reader), None)
-            self._size = source.size() * (1 if text is source else _PACKED)
+            self.size = source.size()
+            self._size = self.size * (1 if text is source else _PACKED)
         rows = 0 if batch is None else batch.num_rows
         self._first = (max(1, rows), max(1, min(self._size, _CSV_BLOCK_BYTES)))
 
     def batches(self, group: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         with open_file(self._path) as source, _unpacked(source, self._path) as text:
-            for batch in self._reader(text, list(columns)):
-                yield from _slices(batch, rows)
+            yield from _slices(self._reader(text, list(columns)), rows)
 
     def _reader(self, text: pa.NativeFile, columns: list[str] | None) -> pv.CSVStreamingReader:
         read = pv.ReadOptions(use_threads=False, block_size=_CSV_BLOCK_BYTES)
@@ -264,9 +296,51 @@ def _unpacked(source: Any, path: str) -> Any:
     return source
 
 
-def _slices(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
-    for start in range(0, batch.num_rows, rows):
-        yield batch.slice(start, rows)
+def checked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Batches whose offsets, indices and texts are valid; a damaged one would show the memory of the process as cells."""
+    done = 0
+    for batch in batches:
+        for name, cells in zip(batch.schema.names, batch.columns):
+            try:
+                cells.validate(full=True)
+            except pa.ArrowInvalid as error:
+                row = next((row for row in range(batch.num_rows) if not _is_valid(cells.slice(row, 1))), 0)
+                raise RowError(
+                    f"column {name!r}, row {done + row + 1} of its row group: the cell is not valid: {error}: write the file "
+                    "again, or leave the column out with selectedCols"
+                ) from None
+        done += batch.num_rows
+        yield batch
+
+
+def _is_valid(cells: pa.Array) -> bool:
+    try:
+        cells.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _slices(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield batches of at most `rows`, which stay small without the dictionaries of their columns."""
+    for batch in batches:
+        step = min(rows, max(1, _TEXT_BYTES // max(sum(map(_longest, batch.columns)), 1)))
+        for start in range(0, batch.num_rows, step):
+            yield batch.slice(start, step)
+
+
+def _longest(cells: pa.Array) -> int:
+    """Bytes of the longest text in the dictionaries of a column."""
+    kind = cells.type
+    if pa.types.is_dictionary(kind):
+        texts = cells.dictionary
+        is_text = pa.types.is_string(texts.type) or pa.types.is_binary(texts.type) or pa.types.is_large_string(texts.type)
+        return (pc.max(pc.binary_length(texts)).as_py() or 0) if is_text else -(-texts.nbytes // max(len(texts), 1))
+    if pa.types.is_map(kind):
+        return max(_longest(cells.keys), _longest(cells.items))
+    if pa.types.is_struct(kind):
+        return sum(_longest(cells.field(place)) for place in range(kind.num_fields))
+    return _longest(cells.values) if pa.types.is_nested(kind) else 0
 
 
 def open_file(path: str) -> Any:
@@ -302,6 +376,14 @@ _ENDINGS = {
     "json": (".json", ".jsonl", ".ndjson"),
     "csv": (".csv",),
 }
+
+
+def pattern_beside(path: str, format_: str) -> str:
+    """Advice for a file whose name is not one of a format, such as a README in the folder of a table; else an empty text."""
+    if not path or format_of(path) == format_:
+        return ""
+    pattern = f"{shown(os.path.dirname(path))}/*{_ENDINGS[format_][0]}"
+    return f"; if it is not part of the table, set filePath to a pattern, such as {pattern}"
 
 
 def format_of(path: str) -> str | None:

@@ -181,7 +181,7 @@ def read_manifest(folder: str, file: IO[bytes]) -> Manifest:
             raise ValueError("expected relative names of files")
         for type_ in partitions.values():
             parse_type(type_)
-    except (ValueError, TypeError, RecursionError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise FileError(
             f"{folder}/{MANIFEST} is not a manifest that a sink has written: {str(error)[:200]}: remove it, or give a pattern"
         ) from None

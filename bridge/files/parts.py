@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import islice
-from typing import NamedTuple
+from itertools import accumulate, islice
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -44,6 +45,39 @@ _PART = pa.schema(
 )
 
 
+class GroupCut(NamedTuple):
+    """A group of rows, whose rows may be unknown, and its parts: `parts` of `step` rows each, but for the last one."""
+
+    whole: FilePart
+    step: int
+    parts: int
+    size: int
+
+
+class CutParts(Sequence[tuple[FilePart, int]]):
+    """Parts of groups, and their bytes, made when they are asked for: a damaged file may claim any number of rows."""
+
+    def __init__(self, groups: Sequence[GroupCut]) -> None:
+        self._groups, self._ends = groups, list(accumulate(group.parts for group in groups))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(len(self)))]
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        place = bisect_right(self._ends, index)
+        whole, step, count, size = self._groups[place]
+        number = index - self._ends[place] + count
+        if whole.rows >= 0:
+            rows = min(step, whole.rows - number * step)
+            return whole._replace(first=number * step, rows=rows), size * rows // max(whole.rows, 1)
+        rows = step if number < count - 1 else TO_THE_END
+        return whole._replace(first=number * step, rows=rows), size // count
+
+
 class NumberedFiles:
     """Files whose parts have numbers from 0 to `count`, by the sizes of the files: about `step` bytes have the same number."""
 
@@ -65,16 +99,17 @@ class NumberedFiles:
         found = pa.Table.from_batches(map(read_batch, self._contents))
         return found["path"], np.cumsum(np.maximum(found["size"].to_numpy(), self._least))
 
-    def parts_at(self, number: int, parts_of: Callable[[str], list[tuple[FilePart, int]]]) -> Iterator[FilePart]:
+    def parts_at(self, number: int, parts_of: Callable[[str], Sequence[tuple[FilePart, int]]]) -> Iterator[FilePart]:
         """Yield the parts of a number; `parts_of` finds all parts of a file, and their bytes."""
         paths, ends = self._files
         place = int(np.searchsorted(ends, number * self._step, "right"))
         start = int(ends[place - 1]) if place else 0
         while place < len(ends) and start < (number + 1) * self._step:
             parts, size = parts_of(paths[place].as_py()), int(ends[place]) - start
-            for index, (part, _) in enumerate(parts):
-                if (start * len(parts) + size * index) // (len(parts) * self._step) == number:
-                    yield part
+            # Part i begins at the byte start + size * i / count, so each number has a range of parts.
+            first, end = (-((start - each * self._step) * len(parts) // size) for each in (number, number + 1))
+            for index in range(max(first, 0), min(end, len(parts))):
+                yield parts[index][0]
             start, place = start + size, place + 1
 
 

@@ -16,14 +16,25 @@ import pyarrow.dataset as ds
 
 from akdl.masking import masked, shown
 from akdl.storage.files import FileError
+from akdl.storage.limits import GROUP
 from bridge.exceptions import BridgeError, ConfigurationError, RowError, SchemaError
 from bridge.files.file_columns import FileColumn, cells_for_flink, check_type
-from bridge.files.formats import BATCH_BYTES, MOST_ROWS, FileReader, ParquetReader, RowGroup, open_file, reader_of
+from bridge.files.formats import (
+    BATCH_BYTES,
+    MOST_ROWS,
+    FileReader,
+    ParquetReader,
+    RowGroup,
+    open_file,
+    pattern_beside,
+    reader_of,
+)
 from bridge.files.listing import FoundFile, partition_values
-from bridge.files.parts import TO_THE_END, WHOLE, FilePart
+from bridge.files.parts import TO_THE_END, WHOLE, CutParts, FilePart, GroupCut
 from bridge.files.predicates import columns_in
 
 PART_BYTES = 1 << 20
+_MOST_RATIO = 200  # of the cells of a group to the file; an archive has the same
 _HINTS = {
     "parquet": "a whole Parquet file",
     "feather": "an Arrow IPC file or stream",
@@ -88,9 +99,10 @@ class FileParts:
         self._table = table
         self._open: _Opened | None = None
         self._next: tuple[FilePart, Iterator[pa.RecordBatch]] | None = None
+        self._decoded: tuple[object, int] = None, 0  # group, and the bytes of its cells so far
         self._end: tuple[str, int] | None = None  # file without groups, and a number that its rows do not reach
 
-    def parts_of(self, path: str, part_bytes: int | None = PART_BYTES) -> list[tuple[FilePart, int]]:
+    def parts_of(self, path: str, part_bytes: int | None = PART_BYTES) -> Sequence[tuple[FilePart, int]]:
         """The parts of a file and estimates of their bytes; whole groups without `part_bytes`.
 
         Groups in which the filter holds for no row, by the statistics of the file, are left out.
@@ -101,7 +113,7 @@ class FileParts:
             file = self._opened(path)
             kept = self._kept_groups(file)
             groups = [group for group in file.groups if kept is None or group.number in kept]
-            return [part for group in groups for part in self._cut(file, group, part_bytes)]
+            return CutParts([self._cut(file, group, part_bytes) for group in groups])
 
     def batches_of(self, part: FilePart) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a part in batches of about 1 MB."""
@@ -113,7 +125,7 @@ class FileParts:
                 if part.rows != TO_THE_END and batch.num_rows > left:
                     batch, rest = batch.slice(0, left), [batch.slice(left)]
                 left -= batch.num_rows
-                converted = self._converted(batch, file.values)
+                converted = self._converted(batch, part, file)
                 if converted.num_rows:
                     yield converted
                 if part.rows != TO_THE_END and not left:
@@ -127,7 +139,8 @@ class FileParts:
     def bytes_per_part(self, file: FoundFile, part_bytes: int) -> int:
         """Estimate of the bytes that files like this one have for a part."""
         parts = self.parts_of(file.path, part_bytes) if file.size else []
-        decoded = sum(max(size, part.rows * part_bytes // MOST_ROWS) for part, size in parts)
+        some = list(itertools.islice(parts, 1 << 12))
+        decoded = sum(max(size, part.rows * part_bytes // MOST_ROWS) for part, size in some) * len(parts) // max(len(some), 1)
         return min(part_bytes, max(part_bytes // 64, file.size * part_bytes // max(decoded, 1)))
 
     def check(self, path: str) -> None:
@@ -150,25 +163,18 @@ class FileParts:
         per_row = max(self._table.bytes_per_row, of_rows / max(rows, 1), 1)
         return max(1, min(MOST_ROWS, int(size / per_row)))
 
-    def _cut(self, file: _Opened, group: RowGroup, part_bytes: int | None) -> Iterator[tuple[FilePart, int]]:
+    def _cut(self, file: _Opened, group: RowGroup, part_bytes: int | None) -> GroupCut:
         part = FilePart(file.path, self._table.format, group.number, 0, group.rows)
         if part_bytes is None:
             if group.rows < 0:  # the member that reads them has to know how many there are
                 batches = file.reader.batches(group.number, file.names[:1], MOST_ROWS)
                 part = part._replace(rows=sum(batch.num_rows for batch in batches))
-            yield part, group.size
-            return
+            return GroupCut(part, max(part.rows, 1), 1, group.size)
         step = self._rows_in(group, part_bytes)
         if group.rows >= 0:
-            for first in range(0, group.rows, step):
-                rows = min(step, group.rows - first)
-                yield part._replace(first=first, rows=rows), group.size * rows // group.rows
-            return
+            return GroupCut(part, step, -(-group.rows // step), group.size)
         # The end is unknown: enough parts for the whole file, of which the last ones may be empty.
-        count = max(1, -(-group.size * group.sample_rows // (group.sample_size * step)))
-        for number in range(count):
-            rows = step if number < count - 1 else TO_THE_END
-            yield part._replace(first=number * step, rows=rows), group.size // count
+        return GroupCut(part, step, max(1, -(-group.size * group.sample_rows // (group.sample_size * step))), group.size)
 
     def _opened(self, path: str) -> _Opened:
         if self._open is None or self._open.path != path:
@@ -197,13 +203,17 @@ class FileParts:
                 "declare all of them in schemaStr"
             )
 
-    def _converted(self, batch: pa.RecordBatch, values: dict[str, str | None]) -> pa.RecordBatch:
-        cells = []
+    def _converted(self, batch: pa.RecordBatch, part: FilePart, file: _Opened) -> pa.RecordBatch:
+        cells, values = [], file.values
         for column in self._table.read:
             place = batch.schema.get_field_index(column.name)
             found = batch.column(place) if place >= 0 else pa.array([values[column.name]] * batch.num_rows, pa.string())
             cells.append(cells_for_flink(column, found))
         whole = pa.record_batch(cells, names=[column.name for column in self._table.read])
+        group, before = self._decoded
+        self._decoded = part[:3], whole.nbytes + (before if group == part[:3] else 0)
+        if part.group != WHOLE and self._decoded[1] > _MOST_RATIO * file.reader.size:
+            GROUP.check(self._decoded[1])
         if self._table.filter is None:
             return whole
         names = [column.name for column in self._table.columns]
@@ -252,13 +262,13 @@ def errors_of(where: str, path: str, format_: str) -> Iterator[None]:
     try:
         yield
     except BridgeError as error:
-        raise type(error)(f"{where}: {shown(path)}: {error}") from None
+        raise type(error)(f"{where}: {shown(path)}: {error}{pattern_beside(path, format_)}") from None
     except FileError as error:
         raise ConfigurationError(f"{where}: {error}") from None
     except (pa.ArrowException, OSError, ValueError) as error:
         raise RowError(
             f"{where}: {shown(path)} cannot be read: expected the format {format_}, {_HINTS[format_]}: "
-            f"{masked(str(error).strip(), path)}"
+            f"{masked(str(error).strip(), path)}{pattern_beside(path, format_)}"
         ) from None
 
 
@@ -275,7 +285,8 @@ def _schema(columns: Sequence[FileColumn]) -> pa.Schema:
 
 
 def _width(kind: pa.DataType) -> int:
-    return kind.bit_width // 8 if pa.types.is_primitive(kind) or pa.types.is_decimal(kind) else 4
+    is_fixed = pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or pa.types.is_fixed_size_binary(kind)
+    return kind.bit_width // 8 if is_fixed else 4
 
 
 def _without(rows: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -6,9 +6,11 @@ checkpoint keeps the files of records up to this one. Streams without end publis
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import os
+import re
 import secrets
 import urllib.parse
 from collections.abc import Iterator, Sequence
@@ -153,7 +155,17 @@ class PartFiles:
         path = self._root
         for part in folder.split("/")[:-1]:
             path += f"/{part}"
-            self._files.create_dir(path, recursive=False)  # fails in a dead attempt, whose staging folder is gone
+            try:
+                self._files.create_dir(path, recursive=False)  # fails in a dead attempt, whose staging folder is gone
+            except OSError as error:
+                if error.errno != errno.ENAMETOOLONG:
+                    raise
+                column, _, text = part.partition("=")
+                raise ConfigurationError(
+                    f"{self._sink.operator}: partitionBy: column {urllib.parse.unquote(column)!r} has a text that is too long "
+                    f"for the name of a folder, which would have {len(part.encode())} bytes: shorten it in SQL, or leave the "
+                    f"column in the files; the text is {text[:40]!r}..."
+                ) from None
         name = f"{folder}{next(self._names)}.{self._sink.form}"
         return _OpenFile(name, self._files.open_output_stream(f"{self._root}/{name}"), self._sink)
 
@@ -267,5 +279,9 @@ def _partitions(batch: pa.RecordBatch, by: Sequence[str]) -> Iterator[tuple[str,
         yield folder, rows.slice(start, end - start)
 
 
+_ESCAPED = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]""")
+
+
 def _quoted(text: str) -> str:
-    return urllib.parse.quote(text, safe=" ,;@+()[]{}")
+    """Part of the name of a folder, in which Hive and Spark escape these characters and keep all others."""
+    return _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", text)

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from pyflink.fn_execution.coder_impl_fast import InternalRow
 
 _DIGEST_BYTES = 16
+_SENT_PARTS = 1 << 12  # of an element: a number may stand for any number of parts of a damaged file
 _PATH = Types.ROW_NAMED(["key", "path"], [Types.LONG(), Types.STRING()])
 _numbers = itertools.count()
 
@@ -156,11 +157,11 @@ class SendParts(ReadNumbered):
         self._fed = fed
 
     def process_element(self, value: int, ctx: Any) -> Iterator[InternalRow | Row]:
-        parts = list(self._parts_at(value))
-        content = parts_to_arrow(parts) if parts else b""
-        if parts and self._fed is None:
-            yield element(Element.CHUNK, None, content)
-        elif parts:
+        found = self._parts_at(value)
+        while parts := list(itertools.islice(found, _SENT_PARTS)):
+            content = parts_to_arrow(parts)
+            if self._fed is None:
+                yield element(Element.CHUNK, None, content)
             yield from (Row(key, Row(Element.CHUNK.value, 0, len(parts), content)) for key in self._fed or ())
 
 
@@ -237,8 +238,8 @@ class ReadWatched(KeyedProcessFunction):  # type: ignore[misc]
             self._reading.discard(ctx.get_current_key())
             return
         parts = self._parts_of(path)
-        for part, _ in parts[done : done + 1]:
-            for batch in self._parts.batches_of(part):
+        if done < len(parts):
+            for batch in self._parts.batches_of(parts[done][0]):
                 yield from pieces(batch)
         if done + 1 < len(parts):
             self._waiting.put(path, done + 1)

@@ -24,7 +24,7 @@ from pyflink.table import StreamTableEnvironment, Table
 
 from bridge.codec.ipc import read_batch, selected
 from bridge.exceptions import ConfigurationError, refused_at
-from bridge.files.publishing import FileSink, publish
+from bridge.files.publishing import FileSink, is_published, publish
 from bridge.files.writing import PartFiles
 from bridge.flink.arrow_operators import chunks_of, column_types, keyed, logical_type, table_of, whole_chunks
 from bridge.flink.elements import ELEMENT, KEY_AND_ELEMENT, KEYED_ELEMENT, Element, origin_of, pieces
@@ -155,6 +155,9 @@ class _Publish(KeyedProcessFunction):  # type: ignore[misc]
         if None not in ended and not self._sink.appends:
             written = {name: size for each in ended for name, size in each.items()}
             with refused_at(f"{self._sink.operator}: filePath", OSError):
+                if not written and not is_published(self._sink):
+                    # A table without rows has no partition, and one file with all columns tells sources what they are.
+                    written = PartFiles(replace(self._sink, partition_by=()), 0, 1).end() or {}
                 publish(self._sink, written)
             rows = [size for size, _ in written.values()]
             cells = [pa.array(list(written), pa.string()), pa.array(rows, pa.int64())]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sized
+import re
+from collections.abc import Mapping, Sized
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +79,7 @@ class MemorySource(SourceOperator):
         if isinstance(data, pd.DataFrame):
             warn_of_losses(name, data)
         elif hasattr(data, "__arrow_c_stream__"):
+            _check_polars(name, getattr(data, "schema", None))
             with refused_at(f"{name}: the {type(data).__name__} is not a table in Arrow", pa.ArrowException, TypeError):
                 data = pa.RecordBatchReader.from_stream(data)
         elif not isinstance(data, (list, tuple)):
@@ -113,3 +115,13 @@ class MemorySource(SourceOperator):
 
         table = memory_table(table_env, self._schema, self._data, type(self).__name__)
         return with_event_time(table_env, table, self._watermark)
+
+
+def _check_polars(where: str, schema: object) -> None:
+    """Refuse types of polars for which Arrow has no form: of objects it would give the addresses in memory."""
+    for name, type_ in schema.items() if isinstance(schema, Mapping) else ():
+        if re.search(r"\b(Object|U?Int128)\b", re.sub("'[^']*'", "", str(type_))):
+            raise ConfigurationError(
+                f"{where}: column {name!r} has the type {type_} of polars, which Arrow does not have: convert it, for example "
+                "with cast(pl.Decimal(38, 0)) or map_elements(str)"
+            )

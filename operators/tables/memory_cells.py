@@ -239,6 +239,7 @@ def _binaries(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) ->
 
 def _decimals(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
     if isinstance(cells, pa.Array):
+        cells.validate(full=True)  # DuckDB's HUGEINT has 39 digits in an array of 38, for which Flink has no number
         return (cells.cast(pa.decimal128(38, 0)) if types.is_integer(cells.type) else cells).cast(arrow_type)
     return pa.array([int(cell) if isinstance(cell, np.integer) else cell for cell in cells], arrow_type)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bridge.files.listing import FoundFile
-from bridge.files.parts import FilePart, NumberedFiles, parts_to_arrow, share_of
+from bridge.files.parts import TO_THE_END, CutParts, FilePart, GroupCut, NumberedFiles, parts_to_arrow, share_of
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -60,3 +60,18 @@ def test_shares_go_by_path_in_turn_or_by_a_seed() -> None:
     drawn = {tuple((part.path, part.group) for part in share_of(sent, 0, 1, seed)) for seed in range(20)}
     assert len(drawn) > 10
     assert share_of([], 0, 2) == []
+
+
+def test_parts_of_any_number_of_rows_are_made_when_they_are_read() -> None:
+    whole = FilePart("a", "parquet", 0, 0, 2**47)
+    unknown = FilePart("b", "json", -1, 0, TO_THE_END)
+    parts = CutParts([GroupCut(whole, 1000, -(-(2**47) // 1000), 500), GroupCut(unknown, 10, 2, 100)])
+    assert len(parts) == -(-(2**47) // 1000) + 2
+    assert [part for part, _ in parts[:2]] == [whole._replace(first=first, rows=1000) for first in (0, 1000)]
+    last = parts[len(parts) - 3][0]
+    assert last.first + last.rows == 2**47
+    assert [(part.first, part.rows, size) for part, size in parts[-2:]] == [(0, 10, 50), (10, TO_THE_END, 50)]
+    with pytest.raises(IndexError):
+        parts[len(parts)]
+    numbered = NumberedFiles(iter([FoundFile("a", 5000)]), 1000)
+    assert [next(numbered.parts_at(number, lambda _: parts)).first for number in range(2)] == [0, -(-len(parts) // 5) * 1000]

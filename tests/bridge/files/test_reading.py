@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 import decimal
 import pathlib
+import re
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -428,3 +430,133 @@ def test_a_file_that_was_written_again_is_an_error(tmp_path: pathlib.Path) -> No
     pq.write_table(pa.table({"a": range(9)}), path)
     with pytest.raises(RowError, match="a.parquet: group 0 lacks 1 of its rows: the file was written again while the job"):
         rows_of(described, parts)
+
+
+def repeated(kind: str, path: str, text: str, rows: int) -> None:
+    """A file that has one text once, and names it in each row."""
+    texts = pa.DictionaryArray.from_arrays(pa.array([None, *[0] * (rows - 1)], pa.int32()), pa.array([text]))
+    if kind == "lists":
+        texts = pa.ListArray.from_arrays(pa.array([0, 0, *range(1, rows + 1)], pa.int32()), texts)
+    table = pa.table({"t": texts})
+    if path.endswith("parquet"):
+        pq.write_table(table, path, store_schema=False, compression="zstd", dictionary_pagesize_limit=1 << 30)
+    else:
+        write_arrow(table, path, 1 << 20, codec="zstd")
+
+
+@pytest.mark.fault("security", "A small file that decodes to gigabytes is read in small batches, up to a limit")
+@pytest.mark.parametrize(("kind", "ending"), [("texts", "parquet"), ("lists", "parquet"), ("texts", "feather")])
+def test_batches_stay_small_where_each_row_has_the_longest_text(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, kind: str, ending: str
+) -> None:
+    path = str(tmp_path / f"a.{ending}")
+    repeated(kind, path, "A" * (1 << 20), 600)
+    before = pa.total_allocated_bytes()
+    table = describe("Source", [path])
+    parts, reader = parts_in(table, path, part_bytes=1 << 20), FileParts(table)
+    rows = most = 0
+    for part in parts:
+        for batch in reader.batches_of(part):
+            rows, most = rows + batch.num_rows, max(most, pa.total_allocated_bytes() - before)
+    assert rows == 600 + (kind == "lists") and most < 300 << 20, most >> 20
+    monkeypatch.setenv("AKDL_GROUP_MB", "100")
+    with pytest.raises(
+        RowError, match=f"^Source: {path} .*more than 104857600 bytes; if you trust it, set AKDL_GROUP_MB to a higher"
+    ):
+        rows_of(table, parts)
+
+
+def test_ordinary_dictionaries_do_not_make_batches_smaller(tmp_path: pathlib.Path) -> None:
+    path = str(tmp_path / "a.parquet")
+    texts = [f"text {number % 1000}" for number in range(200_000)]
+    pq.write_table(pa.table({"t": texts, "l": [[text] for text in texts], "u": list(map(str, range(200_000)))}), path)
+    table = describe("Source", [path], selected=["t"])
+    reader = FileParts(table)
+    (part,) = (part for part, _ in reader.parts_of(path, None))
+    assert max(batch.num_rows for batch in reader.batches_of(part)) == 65_536
+    assert len(read(path)) == 200_000
+
+
+def replaced(path: str, old: bytes, new: bytes) -> None:
+    content = pathlib.Path(path).read_bytes()
+    assert content.count(old) >= 1 and len(old) == len(new)
+    pathlib.Path(path).write_bytes(content.replace(old, new))
+
+
+@pytest.mark.fault("security", "Offsets and indices of a damaged Arrow file never show the memory of the process")
+@pytest.mark.parametrize("make", [pa.ipc.new_file, pa.ipc.new_stream])
+def test_offsets_and_indices_outside_of_a_file_are_refused(tmp_path: pathlib.Path, make: Callable[..., Any]) -> None:
+    path = str(tmp_path / "a.arrow")
+    for cells, numbers, row in (
+        (pa.array(["abcdefgh"] * 4), [0, 8, 16, 24, 4096], 4),
+        (pa.array(["abcdefgh"] * 4), [0, 8, 16, 24, 1 << 30], 4),
+        (pa.array(["abcdefgh"] * 4), [-4096, 8, 16, 24, 32], 1),
+        (pa.array(["abcdefgh"] * 4), [0, 8, 1 << 29, 24, 32], 2),
+        (pa.array(["abcdefgh"] * 4), [0, 8, 16, 4, 32], 3),
+        (pa.array([b"abcdefgh"] * 4), [0, 8, 1 << 16, 24, 32], 2),
+        (pa.array([[1] * 8] * 4), [0, 8, 1 << 16, 24, 32], 2),
+    ):
+        write_arrow(pa.table({"t": cells}), path, 10, make)
+        replaced(path, struct.pack("<5i", 0, 8, 16, 24, 32), struct.pack("<5i", *numbers))
+        with pytest.raises(
+            RowError, match=f"^Source: {path}: column 't', row {row} of its row group: the cell is not valid: .*write"
+        ):
+            read(path)
+    for index in (1 << 28, -5, 2):
+        texts = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0], pa.int32()), pa.array(["x", "y"]))
+        write_arrow(pa.table({"t": texts}), path, 10, make)
+        replaced(path, struct.pack("<3i", 0, 1, 0), struct.pack("<3i", 0, index, 0))
+        with pytest.raises(RowError, match=f"^Source: {path}: column 't', row 2 of its row group: "):
+            read(path)
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_invalid_utf_8_is_an_error_with_its_place(tmp_path: pathlib.Path, name: str) -> None:
+    path = str(tmp_path / name)
+    cells = pa.array([b"Rome"] * 999 + [b"K\xf6ln"], pa.binary())
+    table = pa.table({"id": range(1000), "city": pa.Array.from_buffers(pa.string(), 1000, cells.buffers())})
+    WRITERS[name](table, path, 1 << 20)
+    with pytest.raises(RowError, match=f"^Source: {path}: column 'city', row 1000 of its row group: .*UTF8"):
+        read(path)
+
+
+@pytest.mark.fault("security", "A Parquet file that claims any number of rows is refused where they end")
+@pytest.mark.parametrize("claimed", [10**9, 2**40, 2**60, -5])
+def test_a_forged_number_of_rows_is_an_error(tmp_path: pathlib.Path, claimed: int) -> None:
+    def varint(number: int) -> bytes:
+        number, found = ((number << 1) ^ (number >> 63)) & (2**64 - 1), b""
+        while number > 127:
+            number, found = number >> 7, found + bytes([number & 127 | 128])
+        return found + bytes([number])
+
+    path, rows = tmp_path / "a.parquet", 100_003
+    pq.write_table(pa.table({"a": pa.array([1] * rows)}), path)
+    raw = path.read_bytes()
+    size = struct.unpack("<I", raw[-8:-4])[0]
+    data, footer = raw[: -8 - size], raw[-8 - size : -8].replace(varint(rows), varint(claimed))
+    path.write_bytes(data + footer + struct.pack("<I", len(footer)) + b"PAR1")
+    with pytest.raises(RowError, match=f"^Source: {path}.*(lacks|claims to have {claimed} rows)"):
+        read(str(path), part_bytes=1 << 20)
+
+
+def test_a_column_without_a_name_is_refused_with_the_remedy(tmp_path: pathlib.Path) -> None:
+    for name, write in {**WRITERS, "a.csv": lambda table, path, rows: pv.write_csv(table, path)}.items():
+        path = str(tmp_path / name)
+        write(pa.table([pa.array([0, 1]), pa.array(["Rome", "Oslo"])], ["", "city"]), path, 10)
+        with pytest.raises(
+            SchemaError, match=f"^Source: {path}: column 1 of '', 'city' has no name.* selectedCols.*index=False"
+        ):
+            read(path)
+        assert read(path, selected=["city"])["city"].to_pylist() == ["Rome", "Oslo"]
+
+
+@pytest.mark.parametrize("aside", ["README.md", "z_state.json", "LICENSE"])
+def test_a_file_that_is_no_part_of_the_table_is_named_with_a_pattern(tmp_path: pathlib.Path, aside: str) -> None:
+    write_arrow(pa.table({"a": [1]}), str(tmp_path / "data-0.arrow"), 10)
+    (tmp_path / aside).write_text('{"splits": 1}')
+    pattern = re.escape(f"set filePath to a pattern, such as {tmp_path}/*.feather")
+    with pytest.raises(BridgeError, match=f"^Source: {tmp_path}/{aside} .*{pattern}"):
+        read(str(tmp_path), format_="feather")
+    with pytest.raises(BridgeError, match="set filePath to a pattern, such as "):
+        read(str(tmp_path))
+    assert read(f"{tmp_path}/*.arrow")["a"].to_pylist() == [1]

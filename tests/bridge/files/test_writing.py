@@ -144,3 +144,23 @@ def test_ambiguous_times_are_refused(tmp_path: pathlib.Path) -> None:
     batch = pa.record_batch([pa.array([0], pa.timestamp("s")), pa.array([True])], ["z", "akdl_twice_0"])
     with pytest.raises(ConfigurationError, match="Sink: column 'z' has a time in an hour that the session's time zone repeats"):
         files.write(batch)
+
+
+def test_names_of_partitions_keep_letters_and_are_refused_when_too_long(root: str) -> None:
+    types = pa.schema([("p", pa.string()), ("id", pa.int64())])
+    texts = ["中" * 30, "Köln", "a b+&<>|$!~`;,@()", "a/b%2F=:?*#'\"[]{}^\\\x7f\x01", "é"]
+    sink = sink_of(f"{root}/out/", types, partition_by=("p",))
+    publish(sink, written(PartFiles(sink, 0, 1), pa.record_batch([texts, range(len(texts))], schema=types)))
+    folders = {name.split("/")[0] for name in listed(f"{root}/out/")}
+    assert {f"p={texts[0]}", f"p={texts[1]}", f"p={texts[2]}", f"p={texts[4]}"} < folders
+    assert "p=a%2Fb%252F%3D%3A%3F%2A%23%27%22%5B%5D%7B%7D%5E%5C%7F%01".replace("%7D", "}") in folders
+    parts = ds.partitioning(pa.schema([("p", pa.string())]), flavor="hive")
+    found = table(f"{root}/out/", partitioning=parts, partition_base_dir=file_system(f"{root}/out/")[1])
+    assert dict(zip(found["id"].to_pylist(), found["p"].to_pylist())) == dict(enumerate(texts))
+    if root.startswith("/"):
+        files = PartFiles(sink_of(f"{root}/long/", types, partition_by=("p",)), 0, 1)
+        files.start(-1)
+        with pytest.raises(
+            ConfigurationError, match="^Sink: partitionBy: column 'p' has a text that is too long .* 302 bytes: "
+        ):
+            files.write(pa.record_batch([["中" * 100], [1]], schema=types))
