@@ -34,7 +34,7 @@ class Limit(NamedTuple):
 
 
 DOWNLOAD = Limit("AKDL_DOWNLOAD_GB", 100, "GB")
-TEXT = Limit("AKDL_TEXT_MB", 64, "MB")  # descriptions of pipelines, manifests of models, statuses, answers of Flink's REST
+TEXT = Limit("AKDL_TEXT_MB", 64, "MB")  # descriptions of pipelines, manifests, statuses, answers of Flink's REST
 TABLE = Limit("AKDL_CSV_MB", 2048, "MB")  # CSV files read by the program
 GROUP = Limit("AKDL_GROUP_MB", 4096, "MB")  # a row group of a Parquet, Arrow or ORC file that decodes to 200 times the file
 RECORD = Limit("AKDL_RECORD_MB", 1024, "MB")  # records of runs

@@ -17,7 +17,7 @@ from akdl.wire.column_type import parse_type
 from bridge.codec.types import arrow_type
 from bridge.exceptions import ConfigurationError, SchemaError, refused_at
 from bridge.files.file_columns import FileColumn, column_of_field, declared_column
-from bridge.files.formats import FORMATS, format_of, pattern_beside, reader_of
+from bridge.files.formats import FORMATS, format_of, pattern_instead, reader_of
 from bridge.files.listing import FoundFile, list_files, partition_types, partition_values, partitioned_folder, root_of
 from bridge.files.predicates import columns_in, expression_of
 from bridge.files.reading import FileParts, FileTable, errors_of
@@ -47,8 +47,8 @@ def describe(
     known_format = format_ or (None if first is None else format_of(first.path))
     if known_format is None:
         named = "there is no file yet" if first is None else f"the name {first.path!r} has no known ending"
-        beside = "" if first is None else pattern_beside(first.path, FORMATS[0])
-        raise ConfigurationError(f"{where}: parameter 'format': {named}: set it to one of {', '.join(FORMATS)}{beside}")
+        remedy = "" if first is None else pattern_instead(first.path, FORMATS[0])
+        raise ConfigurationError(f"{where}: parameter 'format': {named}: set it to one of {', '.join(FORMATS)}{remedy}")
     roots = tuple(map(root_of, addresses))
     declared = {column.name: declared_column(column) for column in schema or ()}
     fields = {} if first is None else _fields(where, first, known_format, roots)

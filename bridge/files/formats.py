@@ -378,7 +378,7 @@ _ENDINGS = {
 }
 
 
-def pattern_beside(path: str, format_: str) -> str:
+def pattern_instead(path: str, format_: str) -> str:
     """Advice for a file whose name is not one of a format, such as a README in the folder of a table; else an empty text."""
     if not path or format_of(path) == format_:
         return ""

@@ -26,7 +26,7 @@ from bridge.files.formats import (
     ParquetReader,
     RowGroup,
     open_file,
-    pattern_beside,
+    pattern_instead,
     reader_of,
 )
 from bridge.files.listing import FoundFile, partition_values
@@ -262,13 +262,13 @@ def errors_of(where: str, path: str, format_: str) -> Iterator[None]:
     try:
         yield
     except BridgeError as error:
-        raise type(error)(f"{where}: {shown(path)}: {error}{pattern_beside(path, format_)}") from None
+        raise type(error)(f"{where}: {shown(path)}: {error}{pattern_instead(path, format_)}") from None
     except FileError as error:
         raise ConfigurationError(f"{where}: {error}") from None
     except (pa.ArrowException, OSError, ValueError) as error:
         raise RowError(
             f"{where}: {shown(path)} cannot be read: expected the format {format_}, {_HINTS[format_]}: "
-            f"{masked(str(error).strip(), path)}{pattern_beside(path, format_)}"
+            f"{masked(str(error).strip(), path)}{pattern_instead(path, format_)}"
         ) from None
 
 

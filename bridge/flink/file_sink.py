@@ -156,7 +156,7 @@ class _Publish(KeyedProcessFunction):  # type: ignore[misc]
             written = {name: size for each in ended for name, size in each.items()}
             with refused_at(f"{self._sink.operator}: filePath", OSError):
                 if not written and not is_published(self._sink):
-                    # A table without rows has no partition, and one file with all columns tells sources what they are.
+                    # A table without rows has no partition, so one file has all columns for sources to find.
                     written = PartFiles(replace(self._sink, partition_by=()), 0, 1).end() or {}
                 publish(self._sink, written)
             rows = [size for size, _ in written.values()]

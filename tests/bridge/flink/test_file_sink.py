@@ -28,6 +28,7 @@ from operators import (
     JsonSinkStreamOp,
     ParquetSinkBatchOp,
     ParquetSinkStreamOp,
+    ParquetSourceBatchOp,
     ParquetSourceStreamOp,
     StreamOperator,
     resetEnv,
@@ -258,5 +259,12 @@ def test_a_table_without_rows_has_its_columns(env: Callable[..., Any], tmp_path:
     none = BatchOperator.fromTable(counting(table_env, 10)).filter("id > 99")
     none.link(ParquetSinkBatchOp(filePath=f"{tmp_path}/a/"))
     none.link(CsvSinkBatchOp(filePath=str(tmp_path / "a.csv")))
+    pairs = none.select("CAST(id AS STRING) AS p, id")
+    pairs.link(ParquetSinkBatchOp(filePath=f"{tmp_path}/b/", partitionBy=["p"]))
     BatchOperator.execute()
+    source = ParquetSourceBatchOp(filePath=f"{tmp_path}/b")
+    assert source.getSchemaStr() == "p STRING, id BIGINT" and source.collectToArrow().num_rows == 0
+    pairs.link(ParquetSinkBatchOp(filePath=f"{tmp_path}/b/", partitionBy=["p"], overwriteSink=True))
+    BatchOperator.execute()
+    assert len([name for name in files_below(tmp_path / "b") if "part-" in name]) == 1
     assert pq.read_table(tmp_path / "a").schema.names == ["id"] and (tmp_path / "a.csv").read_text() == ""

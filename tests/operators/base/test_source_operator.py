@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bridge.exceptions import ConfigurationError
-from operators import MemSourceBatchOp, MemSourceStreamOp
+from operators import BatchOperator, MemSourceBatchOp, MemSourceStreamOp
 
 
 @pytest.mark.parametrize("kind", [MemSourceBatchOp, MemSourceStreamOp])
@@ -21,3 +21,13 @@ def test_mistakes_name_the_operator(kind: type[Any]) -> None:
         kind([(1, 2)], ["a", "b"])
     with pytest.raises(ConfigurationError, match=f"{name}: parameter 'schemaStr': .*unknown type 'FOO'"):
         kind([(1,)], "a FOO")
+
+
+def test_types_of_polars_that_arrow_lacks_are_refused_by_name() -> None:
+    pl = pytest.importorskip("polars")
+    for type_, cells in ((pl.Object, [object()]), (pl.Int128, [2**100]), (pl.List(pl.Int128), [[1]])):
+        frame = pl.DataFrame({"id": [1], "odd": pl.Series(cells, dtype=type_)})
+        with pytest.raises(ConfigurationError, match=r"^MemSourceBatchOp: column 'odd' has the type .*polars.* convert it"):
+            BatchOperator.fromArrow(frame)
+    labels = pl.DataFrame({"Object": pl.Series(["Int128"], dtype=pl.Enum(["Int128"])), "s": [{"Object": 1}]})
+    BatchOperator.fromArrow(labels.select("Object"))

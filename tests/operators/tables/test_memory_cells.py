@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from bridge.codec.ipc import arrow_schema
@@ -148,3 +149,15 @@ def test_more_than_one_array_holds_is_halved(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(memory_cells, "cells_to_arrow", small)
     batches = list(record_batches("op", Schema.parse("n BIGINT"), [list(range(10))], 10, 1 << 20))
     assert [batch.column(0).to_pylist() for batch in batches] == [[0, 1], [2, 3, 4], [5, 6], [7, 8, 9]]
+
+
+def test_decimals_with_more_digits_than_their_type_are_refused_with_their_row() -> None:
+    """DuckDB's HUGEINT is a DECIMAL(38, 0) with 39 digits."""
+    wide = pa.array([5, 2**127 - 1], pa.decimal256(39, 0))
+    words = b"".join(int(cell).to_bytes(16, "little") for cell in wide.to_pylist())
+    cells = pa.Array.from_buffers(pa.decimal128(38, 0), 2, [None, pa.py_buffer(words)])
+    for type_ in ("DECIMAL(38, 0)", "DECIMAL(20, 0)"):
+        with pytest.raises(
+            ConfigurationError, match="Op: column 'h' does not fit DECIMAL.*: row 1: .* digits, .*, got .*17014118"
+        ):
+            list(record_batches("Op", Schema.parse(f"h {type_}"), [pa.chunked_array([cells])], 2, 1 << 20))
