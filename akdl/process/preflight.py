@@ -15,6 +15,13 @@ NO_TENSORFLOW = "AKDL_NO_TENSORFLOW"  # variable of a process that may do withou
 SPARE_FD = "AKDL_SPARE_FD"  # variable with the descriptor from which a spare process reads its script's variables
 OLDEST_PYTHON = (3, 7)
 
+# For `python -c`: run a module as `-m` does, which also imports from the current folder. In a folder such as /tmp another user
+# may have left a json.py. Python has the option -P for this since 3.11.
+RUN_MODULE = (
+    "import sys; sys.path[:] = filter(None, sys.path); del sys.argv[0]; "
+    "import runpy; runpy.run_module(sys.argv[0], None, '__main__', True)"
+)
+
 # Module, packages that may contain it, oldest version.
 _NEEDED: Tuple[Tuple[str, Tuple[str, ...], Tuple[int, ...]], ...] = (
     (

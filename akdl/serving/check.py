@@ -10,6 +10,7 @@ import subprocess
 import sys
 from typing import Any, Dict, List, Optional, Sequence
 
+from akdl.process.preflight import RUN_MODULE
 from akdl.serving.prediction_errors import ServingError
 from akdl.serving.runners import Runner
 from akdl.serving.signature import Signature, TensorDescription, read_signatures
@@ -48,7 +49,7 @@ def describe(folder: str) -> Dict[str, Any]:
 def describe_in_clean_process(folder: str, timeout_s: float = TIMEOUT_S) -> Dict[str, Any]:
     """Result of `describe` from a new process, whose crash or timeout is a ModelError as well."""
     find_saved_model(folder)  # fails early, without a process
-    command = [sys.executable, "-m", "akdl.serving.check", os.path.abspath(folder)]
+    command = [sys.executable, "-c", RUN_MODULE, "akdl.serving.check", os.path.abspath(folder)]
     try:
         ended = subprocess.run(
             command, env=_clean_environment(), stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s

@@ -164,6 +164,11 @@ public class SqlModels implements ModelProviderFactory {
     private static final Waiting END = new Waiting(null);
     private static final long END_S = 10;
 
+    /** See the constant of this name in akdl/process/preflight.py: the current folder of the JVM may be that of anybody. */
+    private static final String RUN_MODULE =
+        "import sys; sys.path[:] = filter(None, sys.path); del sys.argv[0]; "
+            + "import runpy; runpy.run_module(sys.argv[0], None, '__main__', True)";
+
     final CompletableFuture loaded = new CompletableFuture();
     final LinkedBlockingQueue waiting = new LinkedBlockingQueue();
     private final String settings;
@@ -176,7 +181,7 @@ public class SqlModels implements ModelProviderFactory {
       this.settings = settings;
       copier = new RowDataSerializer(outputs);
       rows = new ArrowSerializer(inputs, outputs);
-      process = new ProcessBuilder(new String[] {python, "-m", "operators.serve.ml_predict"}).start();
+      process = new ProcessBuilder(new String[] {python, "-c", RUN_MODULE, "operators.serve.ml_predict"}).start();
       Thread thread = new Thread(new FutureTask(this), "akdl-ml-predict");
       thread.setDaemon(true);
       thread.start();

@@ -21,6 +21,9 @@ _SHELL = """#!/bin/sh
 if [ -n "${address}" ] && [ "$2" = {boot} ]; then
     shift 2
     exec {python} {calls_back} "$@"
+elif [ "$1" = -m ]; then
+    shift
+    exec {python} -c {run_module} "$@"
 fi
 exec {python} "$@"
 """
@@ -34,14 +37,16 @@ def python_of_local_jobs() -> str:
 
 @functools.cache
 def _program() -> str:
+    from akdl.process.preflight import RUN_MODULE
     from bridge.folders.program_folder import program_folder  # not where this file runs as a program
 
     folder = pathlib.Path(tempfile.mkdtemp(dir=program_folder()))
     calls_back = folder / "calls_back.py"
     calls_back.write_bytes(pkgutil.get_data(__package__, "local_python.py") or b"")
-    words = {"python": shlex.quote(sys.executable), "calls_back": shlex.quote(str(calls_back))}
+    words = {"python": sys.executable, "calls_back": str(calls_back), "boot": _BOOT, "run_module": RUN_MODULE}
     shell = folder / "python"
-    shell.write_text(_SHELL.format(address=_ADDRESS, boot=_BOOT, **words), encoding="utf-8")
+    text = _SHELL.format(address=_ADDRESS, **{name: shlex.quote(word) for name, word in words.items()})
+    shell.write_text(text, encoding="utf-8")
     shell.chmod(0o755)
     return str(shell)
 

@@ -53,6 +53,14 @@ def test_what_a_model_is_goes_into_its_manifest(tmp_path: pathlib.Path, monkeypa
     assert describe(str(tmp_path / "unpacked")) == {name: manifest[name] for name in ("graphs", "tensorflow_version")}
 
 
+def test_clean_process_imports_nothing_from_the_current_folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script may have changed to a folder such as /tmp."""
+    for name in ("traceback.py", "json.py", "runpy.py"):
+        (tmp_path / name).write_text("raise SystemExit('planted')")
+    monkeypatch.chdir(tmp_path)
+    assert describe_in_clean_process(models.module())["graphs"]
+
+
 def test_a_broken_one_sends_nothing(tmp_path: pathlib.Path) -> None:
     shutil.copytree(models.module(), tmp_path / "m")
     next((tmp_path / "m" / "variables").glob("variables.data*")).write_bytes(b"short")

@@ -68,6 +68,17 @@ def test_all_else_runs_in_python() -> None:
     assert done.returncode == 1 and "No id provided" in done.stdout + done.stderr, "PyFlink's own"
 
 
+@pytest.mark.process
+@pytest.mark.fault("security", "A module of Python that another user left in the current folder does not run in a process")
+def test_modules_in_the_current_folder_do_not_run(tmp_path: pathlib.Path) -> None:
+    for name in ("traceback.py", "json.py", "runpy.py"):
+        (tmp_path / name).write_text("raise SystemExit('planted')")
+    without = {name: value for name, value in os.environ.items() if name != "PYTHON_LOOPBACK_SERVER_ADDRESS"}
+    command = [python_of_local_jobs(), "-m", "json.tool"]
+    done = subprocess.run(command, input="[1]", capture_output=True, text=True, env=without, cwd=tmp_path)
+    assert (done.returncode, done.stdout.split()) == (0, ["[", "1", "]"]), done.stderr
+
+
 @pytest.mark.parametrize(("name", "mode"), [("a folder", 0o755), ("no-programs", 0o644)])
 def test_a_folder_with_a_blank_or_without_programs_gives_the_interpreter(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, name: str, mode: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.resources
 import json
 import pathlib
 import re
@@ -15,6 +16,7 @@ import psutil
 import pyarrow as pa
 import pytest
 
+from akdl.process.preflight import RUN_MODULE
 from bridge.errors.flink_errors import readable
 from bridge.exceptions import ConfigurationError, SchemaError, TaskError
 from operators import MLEnv, resetEnv, useLocalEnv
@@ -107,6 +109,13 @@ def test_types(models: MLEnv, score: str) -> None:
     first, second = rows_of(tables, query)
     assert first[6:] == (5.25, 9007199254740993, "<ü>", False, [2.0, 1.25])
     assert second[4:] == (None, False, 8.5, -7, "<none>", True, [3.0, 2.5])
+
+
+def test_starts_of_modules_are_the_same_in_java_and_python() -> None:
+    text = importlib.resources.files("bridge.serving").joinpath("SqlModels.java").read_text(encoding="utf-8")
+    parts = re.search(r"RUN_MODULE =\s+((?:\+?\s*\"[^\"]*\"\s*)+);", text)
+    assert parts and "".join(re.findall(r'"([^"]*)"', parts[1])) == RUN_MODULE
+    assert '"-m"' not in text
 
 
 @pytest.mark.flink
@@ -305,7 +314,7 @@ def test_settings(score: str) -> None:
 @contextlib.contextmanager
 def predicting(path: str, **params: object) -> Iterator[tuple[subprocess.Popen[bytes], list[Any]]]:
     """A process that predicts two rows, and its answers."""
-    command = [sys.executable, "-m", "operators.serve.ml_predict"]
+    command = [sys.executable, "-c", RUN_MODULE, "operators.serve.ml_predict"]
     with subprocess.Popen(command, env=ENVIRONMENT, stdin=-1, stdout=-1, stderr=-1) as process:
         assert process.stdin and process.stdout and process.stderr
         process.stdin.write(line(path, **params))
