@@ -6,6 +6,7 @@ import traceback
 from types import TracebackType
 from typing import Optional
 
+from akdl.errors.remedies import missing_file
 from akdl.wire import Failure
 
 MESSAGE_CHARACTERS = 8_000
@@ -37,7 +38,7 @@ def failure_of(error: BaseException, message: Optional[str] = None, trace: Optio
 
 def _text(error: BaseException) -> str:
     try:
-        return str(error)
+        return str(error) + missing_file(error)
     except BaseException as inner:  # user code
         return f"(its text cannot be shown: __str__ raised {type(inner).__name__})"
 

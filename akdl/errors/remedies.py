@@ -10,6 +10,7 @@ from akdl.tf_version import NO_GROUP_OF_KERAS_3
 
 _SHOWN = 20
 _OF_A_SAVED_MODEL = {"saved_model.pb", "saved_model.pbtxt"}
+_NO_FILE = re.compile(r"No (such )?file or directory|SavedModel file does not exist|File not found: filepath=")
 _IN_A_GROUP = re.compile(r"PerReplica[\s\S]*unsupported type|ClusterCoordinator\.create_per_worker_dataset")
 _MISSING_FEATURE = re.compile(r"Feature: (\S+) \(data type: [^)]*\) is required but could not be found")
 
@@ -32,6 +33,14 @@ def missing_column(error: BaseException, columns: Sequence[str]) -> str:
     question = f"did you mean {close!r}? " if close is not None else ""
     listed = ", ".join(map(repr, columns[:_SHOWN])) + (f" and {len(columns) - _SHOWN} more" if len(columns) > _SHOWN else "")
     return f" ({question}the rows have {listed})"
+
+
+def missing_file(error: BaseException) -> str:
+    """Hint for a file that is not in the script's work folder; "" for other errors, and for absolute paths and addresses."""
+    text = str(error)
+    if not (isinstance(error, FileNotFoundError) or _NO_FILE.search(text)) or re.search(r"(^|[\s'\"`:=])/|://", text):
+        return ""
+    return " (the script's folder has its userFiles only: add the file to them, or use an absolute path that all hosts have)"
 
 
 def no_group(error: BaseException) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from akdl.near_names import did_you_mean
@@ -43,6 +45,28 @@ def instead_of(name: str) -> str:
     param = name[3:4].lower() + name[4:] if name.startswith(("set", "get")) else name
     text = INSTEAD.get(name) or INSTEAD.get(param)
     return f": {text}" if text else ""
+
+
+# By names of operators, without BatchOp and the like, where no method of the same name does it.
+_OPERATORS = {
+    "VectorToTensor": "the method toTensor",
+    "TypeConvert": "the method convertTypes",
+    "VectorAssembler": 'select("*, ARRAY[a, b] AS x") with the columns a and b',
+    "SqlQuery": "BatchOperator.sqlQuery",
+    "Where": "the method filter",
+    "As": "the method alias",
+}
+
+
+def operator_instead(text: str, methods: Sequence[str]) -> str:
+    """Hint for the text of an error about an operator of Alink that is not here; "" for others."""
+    found = re.search(r"(?:^name|^cannot import name|has no attribute) '(\w+?)(?:Batch|Stream|Local)Op'", text)
+    if found is None:
+        return ""
+    stem = found.group(1)
+    method = stem[:1].lower() + stem[1:]
+    use = _OPERATORS.get(stem) or (method in methods and f"the method {method}")
+    return f": use {use} of a BatchOperator or StreamOperator" if use else did_you_mean(stem, [*_OPERATORS, *methods])
 
 
 class WithHints:

@@ -74,7 +74,7 @@ class Operator(Rendered, Generic[_Family]):
             df: Columns are matched by name. NaN and other missing values are null.
             schemaStr: "name type, name type"; by default, the types that fit the cells.
         """
-        op: _Family = cls._memory_source(df, schemaStr)
+        op: _Family = cls._memory_source(df, schemaStr, "fromDataframe")
         return op
 
     @classmethod
@@ -95,7 +95,7 @@ class Operator(Rendered, Generic[_Family]):
         Raises:
             ConfigurationError: SQL lacks the type of a column.
         """
-        op: _Family = cls._memory_source(data, schemaStr)
+        op: _Family = cls._memory_source(data, schemaStr, "fromArrow")
         return op
 
     def _fix(self) -> None:

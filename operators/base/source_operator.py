@@ -68,13 +68,14 @@ class MemorySource(SourceOperator):
         schemaStr: "name type, name type", in the order of the cells. Columns of a DataFrame or an Arrow table are matched by
             name, or by position if pandas has numbered them; the default follows from types and cells. A `WATERMARK FOR name AS
             expression` at the end declares the event time of a stream.
+        caller: Name of this source in errors; by default that of its class.
     """
 
-    def __init__(self, data: object, schemaStr: str | None = None) -> None:
+    def __init__(self, data: object, schemaStr: str | None = None, caller: str = "") -> None:
         import pandas as pd
 
         super().__init__()
-        name = type(self).__name__
+        self._caller = name = caller or type(self).__name__
         self._rows = len(data) if isinstance(data, Sized) else None
         if isinstance(data, pd.DataFrame):
             warn_of_losses(name, data)
@@ -113,7 +114,7 @@ class MemorySource(SourceOperator):
     def _make(self, table_env: StreamTableEnvironment) -> Table:
         from bridge.flink.time_attributes import with_event_time
 
-        table = memory_table(table_env, self._schema, self._data, type(self).__name__)
+        table = memory_table(table_env, self._schema, self._data, self._caller)
         return with_event_time(table_env, table, self._watermark)
 
 

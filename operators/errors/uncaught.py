@@ -14,6 +14,7 @@ from bridge.errors.flink_errors import is_a_failed_script, readable, wants_detai
 from bridge.errors.summary import Frame, shortened, summary_of
 from bridge.exceptions import BridgeError
 from bridge.host.console import print_line
+from operators.alink.missing_names import operator_instead
 
 LINES = 14  # 15 with the last line of the progress display above them
 _CALLS = 2
@@ -29,6 +30,9 @@ def lines_of(error: BaseException, trace: TracebackType | None) -> list[str] | N
         error = readable(error)
     if isinstance(error, KeyboardInterrupt) and any(each.filename.startswith(_ours()) for each in traceback.extract_tb(trace)):
         return [type(error).__name__, *_called_from(trace)]
+    if isinstance(error, (NameError, ImportError, AttributeError)):
+        hint = operator_instead(str(error), dir(sys.modules["operators"].BatchOperator))
+        return [f"{type(error).__name__}: {error}{hint}", *_called_from(trace)] if hint else None
     kind = type(error)
     if kind.__module__.split(".")[0] not in _PACKAGES:
         return None

@@ -158,6 +158,8 @@ def _token(path: str | None) -> str | None:
     if path is not None:
         with open(path, encoding="utf-8") as file:
             token = file.read()
+            if os.fstat(file.fileno()).st_mode & 0o007:
+                logger.warning("other users of this host may read the token in %s: chmod 600 it", path)
     if token is not None and not token.strip():
         raise ConfigurationError(f"the token in {path or _TOKEN} is empty")
     return token and token.strip()

@@ -8,7 +8,8 @@ import types
 
 import pytest
 
-from akdl.errors.remedies import missing_column, missing_export, no_group
+from akdl.errors.failure import failure_of
+from akdl.errors.remedies import missing_column, missing_export, missing_file, no_group
 
 COLUMNS = ["id", "name", "score"]
 
@@ -35,6 +36,27 @@ class InvalidArgumentError(Exception):
 )
 def test_a_missing_column_lists_the_columns(error: Exception, added: str) -> None:
     assert missing_column(error, COLUMNS) == added
+
+
+@pytest.mark.parametrize(
+    ("error", "is_advised"),
+    [
+        (FileNotFoundError(2, "No such file or directory", "weights.npy"), True),
+        (FileNotFoundError("weights.npy not found."), True),
+        (OSError("No file or directory found at model.h5"), True),
+        (OSError("SavedModel file does not exist at: model/{saved_model.pbtxt|saved_model.pb}"), True),
+        (ValueError("File not found: filepath=model.keras. Please ensure the file is an accessible `.keras` zip file."), True),
+        (RuntimeError("NewRandomAccessFile failed: rows.csv; No such file or directory"), True),
+        (FileNotFoundError(2, "No such file or directory", "/data/weights.npy"), False),
+        (OSError("SavedModel file does not exist at: /models/1/{saved_model.pbtxt|saved_model.pb}"), False),
+        (ValueError("File not found: filepath=/models/m.keras."), False),
+        (FileNotFoundError("s3://bucket/weights.npy"), False),
+        (KeyError("weights.npy"), False),
+    ],
+)
+def test_a_missing_file_of_the_script_belongs_to_its_user_files(error: Exception, is_advised: bool) -> None:
+    assert ("has its userFiles only: add the file to them" in missing_file(error)) == is_advised
+    assert ("userFiles" in failure_of(error).message) == is_advised
 
 
 def test_of_many_columns_some_are_listed() -> None:

@@ -7,7 +7,7 @@ import pytest
 import operators
 from bridge.exceptions import ConfigurationError
 from operators import AkSinkBatchOp, KerasSequentialRegressor, LocalPredictor, Pipeline, PipelineModel, TFSavedModelPredictor
-from operators.alink.missing_names import INSTEAD, instead_of
+from operators.alink.missing_names import INSTEAD, instead_of, operator_instead
 from operators.params.param import WithParams
 
 CLASSES = [AkSinkBatchOp, KerasSequentialRegressor, LocalPredictor, Pipeline, PipelineModel, TFSavedModelPredictor]
@@ -47,3 +47,29 @@ def test_no_answer_hides_what_is_here() -> None:
     kinds = [each for each in vars(operators).values() if isinstance(each, type) and issubclass(each, WithParams)]
     known = {param.name for kind in kinds for param in kind.params}
     assert {name for name in INSTEAD if name in known and "have it" not in INSTEAD[name]} == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "use"),
+    [
+        ("ToTensorBatchOp", "use the method toTensor of a BatchOperator or StreamOperator"),
+        ("VectorToTensorStreamOp", "use the method toTensor of a BatchOperator or StreamOperator"),
+        ("ToVectorBatchOp", "use the method toVector of a BatchOperator or StreamOperator"),
+        ("TypeConvertBatchOp", "use the method convertTypes of a BatchOperator or StreamOperator"),
+        ("VectorAssemblerBatchOp", 'use select("*, ARRAY[a, b] AS x") with the columns a and b of a BatchOperator'),
+        ("SelectLocalOp", "use the method select of a BatchOperator or StreamOperator"),
+        ("UnionAllBatchOp", "use the method unionAll of a BatchOperator or StreamOperator"),
+        ("BertTextClassifierBatchOp", ""),
+        ("frame", ""),
+    ],
+)
+def test_operators_of_alink_are_answered(name: str, use: str) -> None:
+    methods = dir(operators.BatchOperator)
+    for words in (
+        "name '{}' is not defined",
+        "cannot import name '{}' from 'operators'",
+        "module 'operators' has no attribute '{}'",
+    ):
+        told = operator_instead(words.format(name), methods)
+        assert told.startswith(f": {use}") if use else told == ""
+    assert operator_instead(f"{name} is here", methods) == ""

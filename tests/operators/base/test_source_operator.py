@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 from bridge.exceptions import ConfigurationError
-from operators import BatchOperator, MemSourceBatchOp, MemSourceStreamOp
+from operators import BatchOperator, MemSourceBatchOp, MemSourceStreamOp, StreamOperator
 
 
 @pytest.mark.parametrize("kind", [MemSourceBatchOp, MemSourceStreamOp])
@@ -27,7 +29,20 @@ def test_types_of_polars_that_arrow_lacks_are_refused_by_name() -> None:
     pl = pytest.importorskip("polars")
     for type_, cells in ((pl.Object, [object()]), (pl.Int128, [2**100]), (pl.List(pl.Int128), [[1]])):
         frame = pl.DataFrame({"id": [1], "odd": pl.Series(cells, dtype=type_)})
-        with pytest.raises(ConfigurationError, match=r"^MemSourceBatchOp: column 'odd' has the type .*polars.* convert it"):
+        with pytest.raises(ConfigurationError, match=r"^fromArrow: column 'odd' has the type .*polars.* convert it"):
             BatchOperator.fromArrow(frame)
     labels = pl.DataFrame({"Object": pl.Series(["Int128"], dtype=pl.Enum(["Int128"])), "s": [{"Object": 1}]})
     BatchOperator.fromArrow(labels.select("Object"))
+
+
+@pytest.mark.flink
+@pytest.mark.parametrize("family", [BatchOperator, StreamOperator])
+def test_mistakes_name_the_method_that_made_the_source(family: type[Any]) -> None:
+    with pytest.raises(ConfigurationError, match="^fromArrow: expected a list of rows"):
+        family.fromArrow("rows")
+    with pytest.raises(ConfigurationError, match="^fromArrow: parameter 'schemaStr': .*unknown type 'FOO'"):
+        family.fromArrow(pa.table({"a": [1]}), "a FOO")
+    with pytest.raises(ConfigurationError, match="^fromArrow: column 'a' does not fit TINYINT: row 1"):
+        family.fromArrow(pa.table({"a": [1, 300]}), "a TINYINT").getOutputTable()
+    with pytest.raises(ConfigurationError, match="^fromDataframe: column 'a' does not fit TINYINT: row 0"):
+        family.fromDataframe(pd.DataFrame({"a": [300]}), "a TINYINT").getOutputTable()

@@ -34,6 +34,23 @@ def failed_task() -> TaskError:
     return error
 
 
+@pytest.mark.parametrize(
+    "program",
+    [
+        "from operators import *\nToTensorBatchOp()",
+        "from operators import ToTensorBatchOp",
+        "import operators\noperators.ToTensorBatchOp",
+    ],
+)
+def test_an_operator_of_alink_that_is_not_here_is_answered(program: str) -> None:
+    done = subprocess.run([sys.executable, "-c", f"import operators\n{program}"], capture_output=True, text=True)
+    assert "ToTensorBatchOp" in done.stderr and done.returncode == 1
+    assert ": use the method toTensor of a BatchOperator or StreamOperator\n" in done.stderr
+    assert (
+        shown(NameError("name 'x' is not defined")) is None is shown(AttributeError("'int' object has no attribute 'XBatchOp'"))
+    )
+
+
 def test_the_message_comes_first_then_where_the_program_called() -> None:
     assert shown(failed_task())[:4] == [
         f"bridge.exceptions.TaskError: {FAILED}".splitlines()[0],

@@ -28,7 +28,7 @@ from akdl.wire.column_type import parse_type
 from akdl.wire.columns import Values
 from operators import PipelineModel, TFSavedModelPredictor
 from operators.serve.rest_messages import Target, answer_of
-from operators.serve.rest_server import RestApplication, _Served, main
+from operators.serve.rest_server import RestApplication, _Served, _token, main
 from tests.akdl.serving import models
 from tests.support.environment import ENVIRONMENT
 from tests.support.leftovers import DEADLINE_S
@@ -193,6 +193,16 @@ def test_requests_of_many_clients_at_once(half_plus_two: Served) -> None:
     assert status == 200 and float(values["akdl_serve_batch_rows_sum"]) >= 320
     assert float(values['akdl_serve_requests_total{action="predict",status="200"}']) >= 160
     assert float(values["akdl_serve_waiting_rows"]) == 0 and "process_resident_memory_bytes" in values
+
+
+def test_a_token_file_that_others_can_read_is_a_warning(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    secret = tmp_path / "token"
+    secret.write_text("hush\n")
+    for mode in (0o600, 0o640, 0o604):
+        secret.chmod(mode)
+        assert _token(str(secret)) == "hush"
+    (told,) = caplog.messages
+    assert told == f"other users of this host may read the token in {secret}: chmod 600 it"
 
 
 @needs_tf

@@ -149,9 +149,9 @@ def test_columns_are_matched_by_name() -> None:
     assert rows_of(table, "a INT, b STRING") == [{"a": 1, "b": "x"}]
     with pytest.raises(ConfigurationError, match="op: columns are matched by name; the data lacks c and has b, a, which"):
         rows_of(table, "c INT")
-    with pytest.raises(ConfigurationError, match="MemSourceBatchOp: there are several columns named a: rename them"):
+    with pytest.raises(ConfigurationError, match="fromArrow: there are several columns named a: rename them"):
         BatchOperator.fromArrow(pa.table([[1], [2]], ["a", "a"]))
-    with pytest.raises(ConfigurationError, match="MemSourceBatchOp: the table has no columns"):
+    with pytest.raises(ConfigurationError, match="fromArrow: the table has no columns"):
         BatchOperator.fromArrow(pa.table({}))
     with pytest.raises(ConfigurationError, match="MemSourceBatchOp: the .*Array is not a table in Arrow: "):
         MemSourceBatchOp(pa.chunked_array([[1]]))

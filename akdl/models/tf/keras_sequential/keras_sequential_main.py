@@ -10,6 +10,7 @@ probability of each label.
 
 import json
 import logging
+import math
 import os
 import time
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
@@ -93,9 +94,22 @@ def main(task_config: TrainTaskConfig) -> None:
 def build_model(layers: Sequence[str], shape: Sequence[int], num_labels: Optional[int]) -> Any:
     x = inputs = tf.keras.Input(tuple(shape), name="tensor")
     for text in layers:
-        x = make(parse_call(text))(x)
+        layer = make(parse_call(text))
+        try:
+            x = layer(x)
+        except ValueError as error:
+            raise ValueError(f"layers: {text!r} does not take its input, of shape {tuple(x.shape)}{_other_shape(x.shape)}") from error
     outputs = 1 if num_labels is None or num_labels == 2 else num_labels
     return tf.keras.Model(inputs, tf.keras.layers.Dense(outputs, name="y" if num_labels is None else "logits")(x))
+
+
+def _other_shape(shape: Sequence[int]) -> str:
+    """Hint for a layer that does not take a vector, such as Conv1D."""
+    if len(shape) != 2:
+        return ""
+    length = int(shape[1])
+    width = next(each for each in range(math.isqrt(length), 0, -1) if length % each == 0)
+    return f": put a layer such as 'Reshape(({length // width}, {width}))' before it, which makes a matrix of the vector"
 
 
 def _optimizer(params: Mapping[str, Any]) -> Any:

@@ -108,3 +108,28 @@ def test_training_goes_on_from_a_checkpoint(tmp_path: Path, capsys: pytest.Captu
 def test_wrong(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="labelCol 'label': expected two labels or more for a classifier, got \\['a'\\]"):
         train(tmp_path / "one", ["a"] * 400, "STRING")
+
+
+@pytest.mark.parametrize(
+    ("layers", "length", "told"),
+    [
+        (
+            ["Conv1D(4, 2)"],
+            12,
+            r"layers: 'Conv1D\(4, 2\)' .* of shape \(None, 12\): put a layer such as 'Reshape\(\(4, 3\)\)' before",
+        ),
+        (
+            ["Dense(7)", "LSTM(4)"],
+            3,
+            r"'LSTM\(4\)' .* of shape \(None, 7\): put a layer such as 'Reshape\(\(7, 1\)\)' before it",
+        ),
+        (["Reshape((4, 3))", "Conv2D(4, 2)"], 12, r"'Conv2D\(4, 2\)' does not take its input, of shape \(None, 4, 3\)$"),
+    ],
+)
+def test_a_layer_that_takes_no_vector_says_which_layer_makes_a_matrix(layers: list[str], length: int, told: str) -> None:
+    from akdl.models.tf.keras_sequential.keras_sequential_main import build_model
+
+    with pytest.raises(ValueError, match=told):
+        build_model(layers, [length], None)
+    advised = ["Reshape((4, 3))", "Conv1D(4, 2)", "Flatten()"]
+    assert build_model(advised, [12], None).output_shape == (None, 1)
