@@ -346,7 +346,7 @@ def described(error: BaseException, task: Task) -> Failure:
         return _as_failure(error, f"the script called sys.exit({code})")
     failure = _as_failure(error)
     columns = [column.name for column in task.input_columns]
-    failure.message = no_group(error) + failure.message + missing_column(error, columns)
+    failure.message = no_group(error) + failure.message.rstrip("\n") + missing_column(error, columns)
     return failure
 
 

@@ -45,7 +45,8 @@ class _CsvSource(CsvParams, SourceOperator):
         if "://" not in path:
             path = os.path.abspath(path)
             if not os.path.exists(path):
-                raise ConfigurationError(f"{name}: parameter 'filePath': there is no file {path}")
+                hint = "; sources such as FileSourceBatchOp read patterns" if set("*?[") & set(path) else ""
+                raise ConfigurationError(f"{name}: parameter 'filePath': there is no file {path}{hint}")
         delimiters = values["fieldDelimiter"], values["quoteChar"], values["rowDelimiter"]
         form = CsvForm(*delimiters, tuple(values["nullLiteral"] or ()), values["ignoreFirstLine"], values["skipBlankLine"])
         texts = Schema(tuple(c if has_no_cast(c.type) else Column(c.name, parse_type("STRING")) for c in schema))

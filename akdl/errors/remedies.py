@@ -20,7 +20,7 @@ def missing_column(error: BaseException, columns: Sequence[str]) -> str:
     name: Optional[str] = None
     close = None
     if isinstance(error, KeyError) and len(error.args) == 1 and isinstance(error.args[0], str):
-        name = error.args[0]
+        name = re.sub("^KeyError: '(.*)'$", r"\1", error.args[0])  # AutoGraph's KeyError has the text of the first one
         found = near(name, columns)
         if name in columns or not found:
             return ""  # not a column's key

@@ -277,8 +277,11 @@ def opened_with_fsspec(address: str) -> Iterator[Tuple[Any, str]]:
         yield system, inside.rstrip("/")
     except (FileError, LimitError) as error:
         raise FileError(f"{name}: {error}") from None
-    except FileNotFoundError:
-        raise FileError(f"{name}: there is no such file") from None
+    except FileNotFoundError as error:
+        cause = error.__cause__  # fsspec's HTTP reports every failure of a connection so
+        if cause is None or isinstance(cause, FileNotFoundError):
+            raise FileError(f"{name}: there is no such file") from None
+        raise FileError(f"{name}: it cannot be reached: {masked(str(cause), address)}") from None
     except ImportError as error:
         raise FileError(f"{name}: {scheme}:// needs another package in the Python of this program: {error}") from None
     except Exception as error:  # each storage has its own errors

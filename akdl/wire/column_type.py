@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Dict, FrozenSet, Mapping, NamedTuple, Tuple
 
+from akdl.near_names import did_you_mean
 from akdl.wire import BOOL, BYTES, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, TableColumn
 from akdl.wire.exchange_pb2 import ValueType
 
@@ -166,7 +167,8 @@ def _without_not_null(text: str) -> Tuple[str, bool]:
 def _parse_plain(text: str) -> Tuple[Kind, str, Arguments]:
     found = _TYPE.fullmatch(text)
     if found is None or found.group(1) not in _KINDS:
-        raise ValueError(f"the unknown type {text!r}; known types are {', '.join(sorted(_KINDS))}, and ARRAY<...> of them")
+        known = f"known types are {', '.join(sorted(_KINDS))}, and ARRAY<...> of them"
+        raise ValueError(f"the unknown type {text!r}{did_you_mean(text, _KINDS)}; {known}")
     kind = _KINDS[found.group(1)]
     meaning = MEANINGS[kind]
     name = meaning.fixed if found.group(1) == meaning.fixed else ""

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from akdl import entry
+from akdl.wire import TableColumn, Task
 
 pytestmark = pytest.mark.estimator
 
@@ -90,3 +91,15 @@ def test_a_checkpoint_dir_is_made_or_refused(tmp_path: Path) -> None:
         entry._make_checkpoint_dir(str(tmp_path / "file" / "inner"))
     for address in ("", "s3://bucket/dir"):
         entry._make_checkpoint_dir(address)
+
+
+def test_the_hint_about_a_column_is_on_the_line_of_the_error() -> None:
+    class MultilineMessageKeyError(KeyError):
+        """As AutoGraph's, of which a summary shows the last line."""
+
+        def __str__(self) -> str:
+            return f"in user code:\n\n    {self.args[0]}\n"
+
+    task = Task(input_columns=[TableColumn(name="score", type="FLOAT")])
+    message = entry.described(MultilineMessageKeyError("KeyError: 'scor'"), task).message
+    assert message.splitlines()[-1] == "    KeyError: 'scor' (did you mean 'score'? the rows have 'score')"

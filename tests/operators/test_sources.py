@@ -112,7 +112,11 @@ def test_csv(env: MLEnv, tmp_path: pathlib.Path, header: str) -> None:
 
 @pytest.mark.flink
 def test_csv_that_cannot_be(env: MLEnv) -> None:
-    with pytest.raises(ConfigurationError, match="'filePath': there is no file /nowhere/at.csv"):
+    with pytest.raises(
+        ConfigurationError, match=r"there is no file /nowhere/\*.csv; sources such as FileSourceBatchOp read pat"
+    ):
+        CsvSourceBatchOp(filePath="/nowhere/*.csv", schemaStr="a INT").getOutputTable()
+    with pytest.raises(ConfigurationError, match="'filePath': there is no file /nowhere/at.csv$"):
         CsvSourceBatchOp(filePath="/nowhere/at.csv", schemaStr="a INT").getColNames()
 
 

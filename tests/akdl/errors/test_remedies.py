@@ -23,6 +23,7 @@ class InvalidArgumentError(Exception):
     [
         (KeyError("scor"), " (did you mean 'score'? the rows have 'id', 'name', 'score')"),
         (KeyError("Score"), " (did you mean 'score'? the rows have 'id', 'name', 'score')"),
+        (KeyError("KeyError: 'scor'"), " (did you mean 'score'? the rows have 'id', 'name', 'score')"),
         (KeyError("learning_rate"), ""),
         (KeyError("score"), ""),
         (KeyError(3), ""),

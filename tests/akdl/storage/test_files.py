@@ -19,7 +19,7 @@ import fsspec
 import pytest
 
 from akdl.storage import files
-from akdl.storage.files import FileError, _Redirects, fetch, is_remote, local_path, name_of
+from akdl.storage.files import FileError, _Redirects, fetch, is_remote, local_path, name_of, opened_with_fsspec
 from tests.support.http import served
 
 CONTENT = random.Random(1).randbytes(3_000_000)
@@ -267,3 +267,25 @@ def test_fsspec_errors_without_secrets(tmp_path: pathlib.Path, monkeypatch: pyte
         fetch("oss://key:s3cret@bucket/x?security_token=t0ken", str(tmp_path))
     assert "OSError: no access to" in str(raised.value)
     assert not any(secret in str(raised.value) for secret in ("s3cret", "t0ken"))
+
+
+@pytest.mark.parametrize(
+    ("cause", "told"),
+    [
+        (OSError("Cannot connect to me:s3cret@host"), "it cannot be reached: Cannot connect to ***@host"),
+        (FileNotFoundError("https://host/x"), "there is no such file"),
+        (None, "there is no such file"),
+    ],
+)
+def test_a_connection_of_fsspec_that_failed_is_no_missing_file(
+    cause: Exception | None, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fsspec = pytest.importorskip("fsspec")
+
+    def fails(address: Any) -> None:
+        raise FileNotFoundError(address) from cause
+
+    monkeypatch.setattr(fsspec.core, "url_to_fs", fails)
+    with pytest.raises(FileError) as raised, opened_with_fsspec("https://me:s3cret@host/x"):
+        pass
+    assert str(raised.value) == f"https://host/x: {told}"

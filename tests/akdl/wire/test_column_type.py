@@ -165,6 +165,7 @@ def test_outputs_of_models_become_numbers_and_texts(text: str, sql: str, feature
     ("text", "words"),
     [
         ("", "the unknown type ''; known types are BIGDECIMAL, BIGINT, BIG_DEC, BINARY"),
+        ("flot", "the unknown type 'FLOT' (did you mean 'FLOAT'?); known types are BIGDECIMAL"),
         ("map<int, int>", "the unknown type 'MAP<INT, INT>'"),
         ("ARRAY<ARRAY<INT>>", "the unknown type 'ARRAY<INT>'"),
         ("INTNOT NULL", "the unknown type 'INTNOT NULL'"),

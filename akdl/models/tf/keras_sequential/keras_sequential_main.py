@@ -98,7 +98,9 @@ def build_model(layers: Sequence[str], shape: Sequence[int], num_labels: Optiona
         try:
             x = layer(x)
         except ValueError as error:
-            raise ValueError(f"layers: {text!r} does not take its input, of shape {tuple(x.shape)}{_other_shape(x.shape)}") from error
+            raise ValueError(
+                f"layers: {text!r} does not take its input, of shape {tuple(x.shape)}{_other_shape(x.shape)}"
+            ) from error
     outputs = 1 if num_labels is None or num_labels == 2 else num_labels
     return tf.keras.Model(inputs, tf.keras.layers.Dense(outputs, name="y" if num_labels is None else "logits")(x))
 
