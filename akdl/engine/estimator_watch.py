@@ -54,7 +54,7 @@ class EstimatorWatch:
             )
         watch = TrainingWatch(task_config, None if in_step else self._folder)
         watch.total_steps = train_config.get("max_steps")
-        self.hooks: List[Any] = [_WatchHook(watch, getattr(config.train_distribute, "num_replicas_in_sync", 1))]
+        self.hooks: List[_WatchHook] = [_WatchHook(watch, getattr(config.train_distribute, "num_replicas_in_sync", 1))]
         self.listeners: List[Any] = []
         if is_chief(config) and (best is not None or self._folder is not None):
             self.listeners = [_CheckpointListener(estimator, self._folder, best, valid_fn)]

@@ -23,6 +23,8 @@ KEYS = {"seed"}
 
 logger = logging.getLogger(__name__)
 
+_Step = Callable[[object], Mapping[str, float]]  # the values are tensors
+
 
 class Plan(NamedTuple):
     """The arguments of `fit`.
@@ -49,8 +51,8 @@ def count_metrics_once(model: Any) -> None:
     if is_keras_3() or replicas == 1 or getattr(model, "distribute_reduction_method", "") != "auto":
         return
 
-    def shared(step: Callable[[Any], Mapping[str, Any]]) -> Callable[[Any], Mapping[str, Any]]:
-        def run(data: Any) -> Mapping[str, Any]:
+    def shared(step: _Step) -> _Step:
+        def run(data: object) -> Mapping[str, float]:
             logs, names = step(data), {metric.name for metric in model.metrics}
             # Other values of a user's own step may be the replica's share of a sum.
             return {name: value / replicas if name in names else value for name, value in logs.items()}

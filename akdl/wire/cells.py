@@ -1,7 +1,7 @@
 """Conversion between a column of the message `Rows` and arrays, in the layout of `proto/exchange.proto`. Pure."""
 
 import itertools
-from typing import Any, NamedTuple, Optional, Sequence, Set
+from typing import Any, Iterable, List, NamedTuple, Optional, Sequence, Set
 
 import numpy as np
 
@@ -86,20 +86,20 @@ def fill_column(column: Column, name: str, cells: Cells) -> Column:
     return column
 
 
-def as_array(value: Any) -> Array:
+def as_array(value: object) -> Array:
     """`np.asarray`, with texts and bytes as objects.
 
     An array of numpy's own types cuts NUL at their ends, and gives each one as much room as the longest needs.
     """
     types: Set[type] = set()
-    level = [value]
+    level: List[object] = [value]
     while level:
         types.update(map(type, level))
         level = list(itertools.chain.from_iterable(each for each in level if isinstance(each, (list, tuple))))
     return np.asarray(value, object if any(issubclass(each, (str, bytes)) for each in types) else None)
 
 
-def are_cut(cells: Any) -> bool:
+def are_cut(cells: Iterable[object]) -> bool:
     """Test for bytes of numpy's own arrays, which have lost each NUL at their ends."""
     if isinstance(cells, np.ndarray) and cells.dtype != object:
         return bool(cells.dtype.kind == "S")

@@ -67,10 +67,13 @@ def test_parts_of_any_number_of_rows_are_made_when_they_are_read() -> None:
     unknown = FilePart("b", "json", -1, 0, TO_THE_END)
     parts = CutParts([GroupCut(whole, 1000, -(-(2**47) // 1000), 500), GroupCut(unknown, 10, 2, 100)])
     assert len(parts) == -(-(2**47) // 1000) + 2
-    assert [part for part, _ in parts[:2]] == [whole._replace(first=first, rows=1000) for first in (0, 1000)]
+    assert [part for part, _ in (parts[0], parts[1])] == [whole._replace(first=first, rows=1000) for first in (0, 1000)]
     last = parts[len(parts) - 3][0]
     assert last.first + last.rows == 2**47
-    assert [(part.first, part.rows, size) for part, size in parts[-2:]] == [(0, 10, 50), (10, TO_THE_END, 50)]
+    assert [(part.first, part.rows, size) for part, size in (parts[len(parts) - 2], parts[len(parts) - 1])] == [
+        (0, 10, 50),
+        (10, TO_THE_END, 50),
+    ]
     with pytest.raises(IndexError):
         parts[len(parts)]
     numbered = NumberedFiles(iter([FoundFile("a", 5000)]), 1000)
