@@ -77,8 +77,8 @@ class Connection(H11Protocol):
         super().on_response_complete()
 
     def is_waiting(self) -> bool:
-        """Test if the client has sent no request, or the answer to its last one is written."""
-        return self.cycle is None or self.cycle.response_complete
+        """Test if the server waits for the client: for a request, for the rest of one, or until an answer is taken."""
+        return self.cycle is None or self.cycle.response_complete or self.cycle.more_body
 
     def drop(self) -> None:
         """Close at once, without the rest of an answer; the count must not wait for the event loop."""

@@ -145,8 +145,9 @@ def test_the_oldest_idle_connection_gives_way(server: Server, monkeypatch: pytes
         assert is_closed(idle[0])
         idle[3].sendall(b"a\r\n\r\n")
         assert idle[3].recv(12) == b"HTTP/1.1 200"
-        for _ in range(20):
-            stack.enter_context(connected(server.port))
+        for number in range(20):
+            body = b"POST /read HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n1"
+            stack.enter_context(connected(server.port, body if number % 2 else b""))
             assert answer(server.port) == b"short"
 
 
