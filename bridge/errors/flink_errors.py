@@ -80,9 +80,9 @@ def readable(error: Exception) -> Exception:
     return error if reason is None else _summarized(JobError, reason)
 
 
-def is_a_failed_script(error: BaseException) -> bool:
-    """Recognize an error of ours inside a py4j exception, which plain PyFlink raises."""
-    return type(error).__name__ == "Py4JJavaError" and _RAISED.search(str(error)) is not None
+def script_failure(text: str) -> Exception | None:
+    """Translate the text of an exception of Java that an error of ours has caused; None for other exceptions."""
+    return readable(Exception(text)) if _RAISED.search(text) else None
 
 
 def wants_details() -> bool:

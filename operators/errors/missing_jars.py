@@ -81,6 +81,9 @@ _UNKNOWN = re.compile(
     r"(?: that implements '(?P<factory>[\w.]+)')? in the classpath\."
     r"(?:\s+Available factory identifiers are:\s+(?P<known>[\w.-]+(?:\n[\w.-]+)*))?"
 )
+_NO_PROVIDER = re.compile(
+    r"'provider'='(?P<name>[^'\n]+)'[^\0]*Could not find any factories that implement '[\w.]*ModelProvider"
+)
 _NO_S3 = re.compile(r"Could not find a file system implementation for scheme 's3")
 
 
@@ -91,6 +94,9 @@ def missing_jar(text: str) -> ConfigurationError | None:
             "Flink needs its plugin for s3:// addresses. useLocalEnv(2, config={'jars': ['s3']}) loads it into this program;\n"
             "on each host of a cluster, copy what akdl-jars s3 prints into a folder of its own in Flink's folder plugins."
         )
+    no_provider = _NO_PROVIDER.search(text)  # Flink has none of its own
+    if no_provider is not None:
+        return ConfigurationError(_message(PROVIDER, no_provider["name"], ()))
     match = _UNKNOWN.search(text)
     if match is None:
         return None

@@ -10,7 +10,7 @@ import traceback
 from types import TracebackType
 from typing import Any
 
-from bridge.errors.flink_errors import is_a_failed_script, readable, wants_details
+from bridge.errors.flink_errors import script_failure, wants_details
 from bridge.errors.summary import Frame, shortened, summary_of
 from bridge.exceptions import BridgeError
 from bridge.host.console import print_line
@@ -26,8 +26,8 @@ def lines_of(error: BaseException, trace: TracebackType | None) -> list[str] | N
     """Return the display of an uncaught error, at most `LINES` lines; None to keep Python's own."""
     if wants_details():
         return None
-    if is_a_failed_script(error) and isinstance(error, Exception):
-        error = readable(error)
+    if type(error).__module__.startswith("py4j."):  # raised where PyFlink has started Java, not akdl
+        error = script_failure(str(error)) or error
     if isinstance(error, KeyboardInterrupt) and any(each.filename.startswith(_ours()) for each in traceback.extract_tb(trace)):
         return [type(error).__name__, *_called_from(trace)]
     if isinstance(error, (NameError, ImportError, AttributeError)):

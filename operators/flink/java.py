@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from contextlib import suppress
 
+from bridge.errors.flink_errors import script_failure
 from bridge.exceptions import ConfigurationError
 from bridge.table_env import planning
 from bridge.workarounds.pyflink_defects import open_gateway, translate_java_errors
@@ -23,7 +24,7 @@ OLDEST = 11  # Flink 2 needs it
 def start_java() -> None:
     ensure_java()
     open_gateway()
-    translate_java_errors(lambda text: missing_jar(text) or fault(text))
+    translate_java_errors(lambda text: missing_jar(text) or fault(text) or script_failure(text))
 
 
 def ensure_java() -> None:

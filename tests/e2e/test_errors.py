@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from bridge.errors import source_paths
+from bridge.errors.summary import LINES
 from bridge.exceptions import ConfigurationError, JobError, TaskError
 from operators import AlinkGlobalConfiguration, BatchOperator, TensorFlow2BatchOp, getMLEnv, useLocalEnv
 from tests.e2e.jobs import SCRIPTS, script_op, sequence
@@ -43,6 +45,18 @@ def test_main_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     assert details[1] == "Traceback (most recent call last):" and "fail.py" in details[2]
     assert "about to fail: raise" in details, "the last lines of the process are there"
     assert len(details) < 20 and not any("org.apache" in line for line in details)
+
+
+@pytest.mark.parametrize(
+    "take", [lambda table: table.execute().print(), lambda table: table.to_pandas()], ids=["print", "pandas"]
+)
+@pytest.mark.fault(
+    "scripts", "A script that fails in a query of plain PyFlink is an error of a few lines, also where it is caught"
+)
+def test_a_query_of_plain_pyflink_raises_a_short_error(take: Callable[[Any], object]) -> None:
+    with pytest.raises(TaskError, match="the script failed: ValueError: this script does not feel well") as caught:
+        take(sequence(getMLEnv().btenv, 10).link(failing("raise")).getOutputTable())
+    assert len(str(caught.value).splitlines()) <= LINES and "org.apache" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

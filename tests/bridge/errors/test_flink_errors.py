@@ -7,7 +7,7 @@ import pathlib
 import pytest
 
 from bridge import exceptions
-from bridge.errors.flink_errors import is_a_failed_script, readable
+from bridge.errors.flink_errors import readable, script_failure
 from bridge.errors.summary import LINES
 from bridge.exceptions import BridgeError, JobError, RowError, TaskError
 
@@ -71,13 +71,10 @@ def test_a_python_function_of_the_user_is_named_as_what_failed() -> None:
     assert "Error received from SDK harness" not in found.details and "org.apache" not in found.details
 
 
-def test_py4js_error_about_a_failed_script_is_known_from_others() -> None:
-    class Py4JJavaError(Exception):
-        pass
-
-    assert is_a_failed_script(Py4JJavaError(PYTHON.format(error="bridge.exceptions.TaskError: what is wrong")))
-    assert not is_a_failed_script(Py4JJavaError(JAVA.format(error="java.lang.ArithmeticException: / by zero")))
-    assert not is_a_failed_script(ValueError("bridge.exceptions.TaskError: what is wrong"))
+def test_an_exception_of_java_about_a_failed_script_is_known_from_others() -> None:
+    found = script_failure(PYTHON.format(error="bridge.exceptions.TaskError: what is wrong"))
+    assert type(found) is TaskError and str(found) == "what is wrong"
+    assert script_failure(JAVA.format(error="java.lang.ArithmeticException: / by zero")) is None
 
 
 def test_an_error_that_is_only_spoken_of_is_not_taken_for_ours() -> None:

@@ -64,6 +64,24 @@ def test_the_jar_of_the_provider() -> None:
     assert "config={'jars': ['akdl']}" in told
 
 
+def test_the_jar_of_the_provider_where_flink_has_no_provider_at_all() -> None:
+    text = """An error occurred while calling o50.executeSql.
+: org.apache.flink.table.api.ValidationException: Unable to create a model provider for model 'a.b.half'.
+
+Model options are:
+
+'path'='/any/model'
+'provider'='akdl'
+\tat org.apache.flink.table.factories.FactoryUtil.createModelProvider(FactoryUtil.java:329)
+Caused by: org.apache.flink.table.api.ValidationException: Could not find any factories that implement \
+'org.apache.flink.table.factories.ModelProviderFactory' in the classpath.
+"""
+    told = str(missing_jar(text)).splitlines()
+    assert told[:2] == ["Flink has no model provider 'akdl': its jar is missing.", "Get it: akdl-jars akdl"]
+    assert "config={'jars': ['akdl']}" in told[2]
+    assert "needs a jar built for Flink" in str(missing_jar(text.replace("'akdl'", "'openai'")))
+
+
 def test_a_wrong_name() -> None:
     told = str(missing_jar(KAFKA.replace("'kafka'", "'datagne'")))
     assert told.startswith("Flink has no connector 'datagne' (did you mean 'datagen'?). Available: blackhole, datagen.\n")
