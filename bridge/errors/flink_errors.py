@@ -20,11 +20,19 @@ _IN_PYTHON = re.compile(r"^java\.lang\.RuntimeException: Error received from SDK
 _ALONE = re.compile(r"\A(org\.apache\.flink\.\S+Exception: .*)$", re.MULTILINE)  # raised by Flink's planner
 _START = re.compile(r"RuntimeException: Failed to create stage bundle factory! (.*?)\n\s*\tat org\.", re.DOTALL)
 _UNAVAILABLE = re.compile(r'StatusCode\.UNAVAILABLE\n\s*details = "(.*)"')
+_CONSTANTS = re.compile(
+    r"ArrayIndexOutOfBoundsException: Index 0 out of bounds for length 0\n\s*\tat [\w.]+\.ArrowWriter\.finish\("
+)
 _CAUSE = re.compile(r"^(?:Caused by|): (.*)$", re.MULTILINE)  # py4j writes only ': ' before the outermost
 
 _NO_ANSWER = (
     "The Flink cluster no longer answers: check that its JobManager runs, and whether the job is still running. If it may be "
     "unreachable for longer, raise rest.retry.max-attempts and rest.retry.delay in config"
+)
+_NO_COLUMN = (
+    "Flink: a vectorized Python function of a query, such as a model_function, has constants alone as arguments, which PyFlink "
+    "cannot run. Rows of VALUES with a CAST or another expression become constants too: write plain literals and cast outside, "
+    "as in SELECT id, CAST(x AS FLOAT) AS x FROM (VALUES (1, 1.0)) AS t (id, x), or take the rows from a table"
 )
 _TOLERABLE = "execution.checkpointing.tolerable-failed-checkpoints sets how many checkpoints may fail"
 _ADVICE = [
@@ -81,8 +89,8 @@ def readable(error: Exception) -> Exception:
 
 
 def script_failure(text: str) -> Exception | None:
-    """Translate the text of an exception of Java that an error of ours has caused; None for other exceptions."""
-    return readable(Exception(text)) if _RAISED.search(text) else None
+    """Translate the text of an exception of Java about a script, or a function of constants; None for other exceptions."""
+    return readable(Exception(text)) if _RAISED.search(text) or _CONSTANTS.search(text) else None
 
 
 def wants_details() -> bool:
@@ -104,6 +112,8 @@ def _reason(text: str) -> str | None:
     innermost = _JAVA_GOES_ON.split(text[text.rfind(causes[-1]) :], maxsplit=1)[0].strip()
     if innermost.startswith("java.io.IOException: error="):  # the cause around it names the program
         innermost = causes[-2]
+    if _CONSTANTS.search(text):
+        return _NO_COLUMN
     in_python = _IN_PYTHON.search(innermost)
     if in_python is not None:
         return f"Flink: a Python function of the job failed:\n{innermost[in_python.end() :]}"

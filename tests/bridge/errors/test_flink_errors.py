@@ -77,6 +77,16 @@ def test_an_exception_of_java_about_a_failed_script_is_known_from_others() -> No
     assert script_failure(JAVA.format(error="java.lang.ArithmeticException: / by zero")) is None
 
 
+def test_a_function_of_constants_alone_is_explained() -> None:
+    text = JAVA.format(
+        error="java.lang.ArrayIndexOutOfBoundsException: Index 0 out of bounds for length 0\n"
+        "\tat org.apache.flink.table.runtime.arrow.ArrowWriter.finish(ArrowWriter.java:62)"
+    )
+    found = script_failure(text)
+    assert type(found) is JobError and "has constants alone as arguments" in str(found) and "cast outside" in str(found)
+    assert script_failure(text.replace("ArrowWriter.finish", "Other.finish")) is None
+
+
 def test_an_error_that_is_only_spoken_of_is_not_taken_for_ours() -> None:
     found = readable(Exception(PYTHON.format(error="ValueError: not a bridge.exceptions.TaskError: at all")))
     assert isinstance(found, JobError)
