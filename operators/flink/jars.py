@@ -8,10 +8,8 @@ import glob
 import hashlib
 import importlib.resources
 import logging
-import netrc
 import os
 import re
-import shutil
 import urllib.parse
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -167,16 +165,12 @@ def _fetch(coordinate: str, path: str, repository: str | None) -> None:
     logger.info("fetching %s from %s", coordinate, shown(base))
     try:
         with scratch_folder() as folder:
-            expected = Path(fetch(f"{url}.sha1", folder)).read_text("ascii", "replace").split()[:1]
-            with open(fetch(url, folder), "rb") as jar:
-                digest = hashlib.sha1()
-                for piece in iter(lambda: jar.read(1 << 20), b""):
-                    digest.update(piece)
-                if expected != [digest.hexdigest()]:
-                    raise FileError(f"its SHA-1 is {digest.hexdigest()}, expected {expected}")
-                jar.seek(0)
-                with WholeFile(path) as file:
-                    shutil.copyfileobj(jar, file)
+            checksum, jar = (Path(fetch(each, folder)).read_bytes() for each in (f"{url}.sha1", url))
+        expected, digest = checksum.decode("ascii", "replace").split()[:1], hashlib.sha1(jar).hexdigest()
+        if expected != [digest]:
+            raise FileError(f"its SHA-1 is {digest}, expected {expected}")
+        with WholeFile(path) as file:
+            file.write(jar)
     except FileError as error:
         raise ConfigurationError(
             f"jars: {coordinate} was not fetched from {shown(base)}: {masked(str(error), base)}. To use another repository, "
@@ -186,13 +180,10 @@ def _fetch(coordinate: str, path: str, repository: str | None) -> None:
 
 def _with_login(base: str) -> str:
     """Return the address of a repository with the login that ~/.netrc has for its host, unless it already has one."""
-    parts = urllib.parse.urlsplit(base)
-    with suppress(OSError, netrc.NetrcParseError):
-        found = netrc.netrc().authenticators(parts.hostname or "")
-        if found and "@" not in parts.netloc:
-            login = ":".join(urllib.parse.quote(each or "", safe="") for each in found[::2])
-            return parts._replace(netloc=f"{login}@{parts.netloc}").geturl()
-    return base
+    from requests.utils import get_netrc_auth
+
+    login = None if "@" in base else get_netrc_auth(base)
+    return base if login is None else base.replace("://", f"://{urllib.parse.quote(':'.join(login), safe=':')}@", 1)
 
 
 def _compile(path: str) -> None:

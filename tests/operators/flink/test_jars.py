@@ -147,9 +147,9 @@ def test_coordinates_stay_inside_the_cache(name: str, home: pathlib.Path) -> Non
 
 
 def test_the_login_of_a_repository_is_that_of_netrc(home: pathlib.Path) -> None:
-    (home / ".netrc").write_text("machine 127.0.0.1 login me@shop password hunter/2\n")
+    (home / ".netrc").write_text("machine 127.0.0.1 login me@shop password hunter/2+:@\n")
     (home / ".netrc").chmod(0o600)
-    login = f"Basic {base64.b64encode(b'me@shop:hunter/2').decode()}"
+    login = f"Basic {base64.b64encode(b'me@shop:hunter/2+:@').decode()}"
     with served(files=repository(), login=login) as site:
         assert jars.paths_of(["kafka"], site.url)
         with pytest.raises(ConfigurationError, match="HTTP 401: it asks for a login") as raised:
