@@ -15,6 +15,7 @@ from akdl.folders import owned_folder
 from akdl.near_names import listed
 from akdl.serving.prediction_errors import BadRow, RowsError, ServingError
 from akdl.serving.row_predictor import Predictor, RowPredictor, cells_of, columns_of_rows
+from akdl.storage.ak_records import is_ak_file
 from akdl.storage.archive import Counted, Counter, Limits, damage_is_named
 from akdl.storage.files import FileError, fetch, sha256_of
 from akdl.storage.limits import TEXT
@@ -24,7 +25,6 @@ from akdl.wire.column_type import Kind, parse_type
 from akdl.wire.columns import Values
 from bridge.exceptions import ConfigurationError, refused_at
 from bridge.schema import Column, Schema, schema_text
-from operators.alink.ak_file import is_ak_file
 from operators.alink.missing_names import WithHints
 from operators.alink.saved_pipeline import SAVED_MODEL, AlinkStage, read_alink_pipeline
 from operators.params.accessors import PredictStreamParams

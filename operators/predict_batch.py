@@ -31,7 +31,6 @@ from bridge.schema import Column, Schema, quoted, table_columns
 from bridge.serving.model_process import ModelSettings
 from bridge.settings import Gathering, UserFile
 from bridge.table_env import is_streaming, parallelism_of, planning
-from operators.alink.ak_file import is_ak_file, read_rows, read_schema
 from operators.base.job import environment_of, schema_of
 from operators.base.operator import Operator
 from operators.batch_operator import BatchOperator
@@ -39,8 +38,7 @@ from operators.flink.slots import check_scheduler
 from operators.params.accessors import PredictParams, SavedModelPredictParams
 from operators.params.checks import read_time
 from operators.params.param import WithParams
-from operators.prepare.fetched_file import fetched
-from operators.prepare.model_file import content_of, packed_model, packed_rows, placed_model
+from operators.prepare.model_file import content_of, model_for_job, packed_model, packed_rows, placed_model, refuse_other_models
 from operators.prepare.plan import MODEL_SCHEMA
 from operators.prepare.python_env import find_python
 from operators.prepare.requirements import Wanted
@@ -61,14 +59,7 @@ class PredictOp(WithParams, Operator[Any]):
         address, has_keys = values["modelPath"], values["modelKeyCol"] is not None
         if has_keys and models is not None:
             raise ConfigurationError(f"{name}: modelKeyCol chooses among the models of modelPath: expected no stream of models")
-        with refused_at(f"{name}: modelPath", FileError, ModelError):
-            path = address if is_remote(address) else local_path(address)
-            # Hosts read the models that they need at an address of many.
-            if (is_remote(address) and not has_keys) or (is_elsewhere and os.path.exists(path)):
-                path = packed_model(address, has_keys)
-        if not is_elsewhere and not is_remote(path) and not os.path.exists(path):
-            raise ConfigurationError(f"{name}: modelPath: there is no {path}")
-        self._predict(data, path, models)
+        self._predict(data, model_for_job(name, "modelPath", address, is_elsewhere, has_keys), models)
 
     def _predict(self, data: Operator[Any], model: str, models: Operator[Any] | None = None) -> None:
         """Create this operator's table; `model` is a file that travels or a path on hosts, `models` a stream of newer ones."""
@@ -131,6 +122,7 @@ class PredictOp(WithParams, Operator[Any]):
             if taken or keys or has_models or values.get("modelStreamFilePath") is not None:
                 wrong = f"the column {min(taken)!r} exists: rename it" if taken else "expected no other models next to it"
                 raise ConfigurationError(f"{name}: candidatePath: {wrong}")
+            refuse_other_models(name, "candidatePath", values["candidatePath"], _is_remote(data))
             output_schema = Schema((*output_schema, *shadow))
         if values.get("modelCol") is not None:
             if values["modelCol"] in {*columns, *output_schema.names}:
@@ -276,7 +268,7 @@ class TFTableModelPredictBatchOp(PredictParams, TableModelPredictBatchOp):
 
 
 class TFSavedModelPredictBatchOp(SavedModelPredictParams, PredictOp, BatchOperator):
-    """Predicts with a SavedModel: a folder, or a zip or tar file, at any address.
+    """Predicts with a SavedModel: a folder, a zip or tar file, or a model table in an .ak file, at any address.
 
     A model that this program can read is shipped with the job; other paths refer to the hosts. Rows, shapes, dtypes and errors
     are the same as in `TFTableModelPredictBatchOp`.
@@ -334,17 +326,9 @@ def pack_model_table(model: BatchOperator) -> str:
 
 
 def packed_address(operator: str, address: str) -> str:
-    """Pack the SavedModel at an operator's `modelFilePath`, or the model table in an .ak file, for shipping with jobs."""
-    with refused_at(f"{operator}: modelFilePath", FileError, ModelError), fetched(operator, "modelFilePath", address) as path:
-        return packed_rows(_model_rows(path)) if is_ak_file(path) else packed_model(path)
-
-
-def _model_rows(path: str) -> Iterator[tuple[int, str]]:
-    names = read_schema(path).names
-    if names[:2] != ["model_id", "model_info"]:
-        raise ModelError(f"{path}: expected a model table with the columns model_id, model_info, got {', '.join(names)}")
-    for row in read_rows(path):
-        yield row[0], row[1]
+    """Pack the model at an operator's `modelFilePath`, for shipping with jobs."""
+    with refused_at(f"{operator}: modelFilePath", FileError, ModelError):
+        return packed_model(address)
 
 
 def _rows(model: BatchOperator) -> Iterator[tuple[int, str]]:

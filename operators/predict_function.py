@@ -19,6 +19,7 @@ from operators.params.accessors import FunctionPredictParams, FunctionPredictStr
 from operators.params.function_script import FunctionScript
 from operators.predict_batch import PredictOp, TFSavedModelPredictBatchOp
 from operators.prepare.main_script import check_defines
+from operators.prepare.model_file import refuse_other_models
 from operators.prepare.requirements import Wanted, wanted_in
 from operators.prepare.user_files import read_files
 from operators.stream_operator import StreamOperator
@@ -87,9 +88,17 @@ class PredictStreamOp(FunctionPredictStreamParams, _FunctionOp, StreamOperator):
 
 
 def function_settings(
-    name: str, model: str | Callable[..., object], inputs: str, outputs: str, params: Mapping[str, object]
+    name: str,
+    model: str | Callable[..., object],
+    inputs: str,
+    outputs: str,
+    params: Mapping[str, object],
+    is_host: bool = False,
 ) -> PredictionSettings:
-    """Settings of a function of SQL that predicts. The result has the outputs, and then the column of errors."""
+    """Settings of a function of SQL that predicts. The result has the outputs, and then the column of errors.
+
+    Where this `is_host`, the path of a model has to exist; elsewhere only the hosts may have it.
+    """
     from bridge.serving.outputs import PredictionSettings
 
     if params.keys() & {"selectedCols", "reservedCols"}:
@@ -101,6 +110,8 @@ def function_settings(
     op = make(**{"predictFn" if is_function else "modelPath": model}, outputSchemaStr=outputs, **params)
     with refused_at(name, FileError):
         path = "" if is_function else str(model) if is_remote(str(model)) else local_path(str(model))
+    if path and not params.get("modelKeyCol"):
+        refuse_other_models(name, "the model", path, not is_host)
     arguments, results = Schema.parse(inputs), Schema.parse(outputs)
     process = replace(op._process(arguments, results, elsewhere=False), operator=name)
     if any(file.shipped for file in process.user_files):

@@ -114,7 +114,10 @@ class ModelServer:
         self._description.inputs.extend(_tensors(live.model.inputs))
         self._description.outputs.extend(_tensors(live.model.outputs))
         if serving.candidate:
-            candidate = LiveModel(serving.candidate, self._served, "", serving.model_column)
+            try:
+                candidate = LiveModel(serving.candidate, self._served, "", serving.model_column)
+            except (ModelError, ServingError) as error:
+                raise ServingError(f"candidatePath: {error}") from error
             self._live = ShadowedModel((live, candidate), serving, list(live.model.outputs), self._report)
         if serving.model_folder:
             watch = ModelFolderWatch(serving.model_folder, serving.models_from_ms, self._offer, self._report)

@@ -25,7 +25,7 @@ from akdl.serving.prediction_errors import ServingError
 from akdl.storage.files import file_states
 from akdl.storage.model_archive import find_saved_model
 
-ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2")
+ARCHIVES = (".ak", ".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2")
 _UNFINISHED = re.compile(r"[._]|temp-|.*\.(tmp|part|incomplete)$")
 SETTLE_S = 1.0  # more recently changed files may be part of an unfinished copy
 _AGAIN_S = 60.0  # until a broken model is tried again with unchanged files

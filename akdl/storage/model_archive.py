@@ -22,6 +22,7 @@ from typing import IO, Any, Dict, Iterable, Iterator, Mapping, Optional, Set, Tu
 from akdl.near_names import short
 from akdl.storage.archive import ArchiveError, unpack_archive
 from akdl.storage.limits import TEXT
+from akdl.storage.other_models import other_form
 from akdl.tf_version import KERAS_FILES
 
 CHUNK_BYTES = 1 << 20  # fixed by Alink; `unpack` uses it to place chunks in any order
@@ -45,7 +46,7 @@ def find_saved_model(folder: str) -> str:
         ModelError: There is no SavedModel, or there are several; the message lists what was found.
     """
     if not os.path.isdir(folder):
-        raise ModelError(f"expected a SavedModel in {folder}, which is not a folder")
+        raise ModelError(f"expected a SavedModel in {folder}, which is not a folder{other_form(folder)}")
     if _is_saved_model(folder):
         return folder
     names = sorted(os.listdir(folder))
@@ -55,8 +56,11 @@ def find_saved_model(folder: str) -> str:
     if found:
         raise ModelError("expected one SavedModel in {}, found {}: {}".format(folder, len(found), ", ".join(found)))
     raise ModelError(
-        "expected a SavedModel ({}) in {} or one folder below, found {}: export the trained model there".format(
-            " or ".join(SAVED_MODEL_FILES), folder, ", ".join(names) or "nothing"
+        "expected a SavedModel ({}) in {} or one folder below, found {}{}".format(
+            " or ".join(SAVED_MODEL_FILES),
+            folder,
+            ", ".join(names) or "nothing",
+            other_form(folder) or ": export the trained model there",
         )
     )
 

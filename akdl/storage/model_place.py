@@ -51,6 +51,11 @@ def named_model(text: object) -> Optional[str]:
     return name
 
 
+def is_placed(path: str) -> bool:
+    """Test for the name that `put_model` gives to a file."""
+    return bool(_NAME.fullmatch(os.path.basename(path)))
+
+
 def get_model(name: str, model_dir: str, folder: str) -> str:
     """Path of a model written by `put_model`, after its checksum is verified; remote files are fetched to `folder`."""
     match = _NAME.fullmatch(name)

@@ -293,7 +293,7 @@ public class SqlModels implements ModelProviderFactory {
           String ended = "bridge.exceptions.TaskError: ML_PREDICT: the process that predicts ended with status ";
           told = ended + process.exitValue() + "\n" + told;
         }
-        return told.isEmpty() ? error : new RuntimeException("\n" + told, error);
+        return told.isEmpty() ? error : new RuntimeException("\n" + told); // what Arrow says of the end of its pipe is no cause
       } catch (Exception other) {
         error.addSuppressed(other);
         return error;

@@ -8,13 +8,13 @@ import struct
 import sys
 from array import array
 from collections.abc import Callable, Iterable
-from typing import Any, Union
+from typing import Any
 
+from akdl.storage.ak_records import Record, read_string
 from akdl.wire.column_type import Kind
 from akdl.wire.varints import varint
 from operators.alink.java_times import JavaClock
 
-Record = Union[bytes, bytearray]
 Reader = Callable[[Record, int], tuple[Any, int]]
 
 _EPOCH = datetime.datetime(1970, 1, 1)
@@ -105,41 +105,12 @@ def _timestamp(local: Callable[[int], datetime.datetime], milliseconds: int, nan
     return local(milliseconds).replace(microsecond=nanoseconds // 1000)
 
 
-def read_string(record: Record, place: int) -> tuple[str | None, int]:
-    """Read UTF-16: the number of units, and each unit, in groups of seven bits."""
-    length, place = _read_varint(record, place)
-    if not length:
-        return None, place
-    end = place + length - 1
-    try:
-        text = str(memoryview(record)[place:end], "ascii")
-    except UnicodeDecodeError:
-        units = array("H")
-        for _ in range(length - 1):
-            unit, place = _read_varint(record, place)
-            units.append(unit)
-        return str(units, f"utf-16-{sys.byteorder[0]}e"), place
-    if len(text) < length - 1:
-        raise ValueError("the record ends inside a string")
-    return text, end
-
-
 def write_string(cell: object) -> bytes:
     text = str(cell)
     if text.isascii():
         return varint(len(text) + 1) + text.encode("ascii")
     units = array("H", text.encode(f"utf-16-{sys.byteorder[0]}e", "surrogatepass"))
     return varint(len(units) + 1) + b"".join(map(varint, units))
-
-
-def _read_varint(record: Record, place: int) -> tuple[int, int]:
-    number = shift = 0
-    while record[place] >= 0x80:
-        number |= (record[place] & 0x7F) << shift
-        shift, place = shift + 7, place + 1
-        if shift > 28:
-            raise ValueError("a length has more than five bytes")
-    return number | record[place] << shift, place + 1
 
 
 def _read_bytes(record: Record, place: int) -> tuple[bytes, int]:

@@ -1,9 +1,6 @@
 """Alink's .ak files: rows and their schema in one zip file. Pure, apart from the file itself.
 
-    alink_meta.json   the schema
-    data              "ALK", then for each row its length and the row
-
-A length has three bytes, or three bytes of 255 and four more. A row begins with one null bit per column, most significant bit
+`akdl/storage/ak_records.py` has the form of the file. A row begins with one null bit per column, most significant bit
 first; the other cells follow. Files of earlier akdl versions, known by the spaces in their `alink_meta.json`, have two more
 bits before a row, no scale after the decimals 0, 1 and 10, and times in UTC.
 """
@@ -18,20 +15,17 @@ from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 from typing import IO, Any, NamedTuple
 
+from akdl.storage.ak_records import LONG, MAGIC, META, PIECE_BYTES, Record, entries, records
 from akdl.storage.archive import ArchiveError, Counter, Limits, check_directory, damage_is_named
 from akdl.wire.column_type import Kind, parse_type
 from bridge.exceptions import ConfigurationError, SchemaError, refused_at
 from bridge.schema import Column, Schema
-from operators.alink.ak_cells import UNREADABLE, Reader, Record, cell_reader, cell_writer, read_dense_vector
+from operators.alink.ak_cells import UNREADABLE, Reader, cell_reader, cell_writer, read_dense_vector
 from operators.alink.java_times import JavaClock
 
-META = "alink_meta.json"
 _DATA = "data"
-_MAGIC = b"ALK"
 _BEGIN_OF_EARLIER = '{"fileFormat": "binary", '
-_LONG = 0xFFFFFF  # three-byte length of rows that have as many bytes or more
 _MOST_BYTES = 2**31 - 1
-_PIECE_BYTES = 1 << 20
 _FREE_BYTES = 256 << 20  # see `Limits`; rows are kept in memory, unlike the content of archives
 _CELL_BYTES = 40  # estimate for a Python object
 
@@ -48,16 +42,6 @@ class _Meta(NamedTuple):
     schema: Schema
     vectors: frozenset[str]
     is_earlier: bool
-
-
-def is_ak_file(path: str) -> bool:
-    if not os.path.isfile(path) or not zipfile.is_zipfile(path):
-        return False
-    try:
-        with damage_is_named(), zipfile.ZipFile(path) as file:
-            return META in file.namelist()
-    except ArchiveError:
-        return False
 
 
 def read_schema(path: str) -> Schema:
@@ -93,7 +77,7 @@ class AkWriter:
         meta = {"fileFormat": "binary", "schemaStr": columns, "numFiles": 1, "version": "v0.1"}
         self._zip.writestr(META, json.dumps(meta, separators=(",", ":")))
         self._data = self._zip.open(_DATA, "w", force_zip64=True)
-        self._data.write(_MAGIC)
+        self._data.write(MAGIC)
         self._rows = 0
 
     def write(self, row: Sequence[object]) -> None:
@@ -117,8 +101,8 @@ class AkWriter:
             raise ConfigurationError(
                 f"an .ak file: row {self._rows} has {len(record)} bytes; at most {_MOST_BYTES} are supported"
             )
-        short = len(record) < _LONG
-        length = len(record).to_bytes(3, "big") if short else _LONG.to_bytes(3, "big") + len(record).to_bytes(4, "big")
+        short = len(record) < LONG
+        length = len(record).to_bytes(3, "big") if short else LONG.to_bytes(3, "big") + len(record).to_bytes(4, "big")
         self._data.write(length + record)
         self._rows += 1
 
@@ -131,7 +115,7 @@ def _read_meta(path: str) -> _Meta:
     damages = OSError, KeyError, ValueError, TypeError
     with refused_at(path, SchemaError), refused_at(f"{path} is not an .ak file", *damages):
         with damage_is_named(), zipfile.ZipFile(path) as file, file.open(META) as content:
-            meta = content.read(_PIECE_BYTES).decode("utf-8")
+            meta = content.read(PIECE_BYTES).decode("utf-8")
         text = json.loads(meta)["schemaStr"]
         parts = [part.strip().split(None, 1) for part in _COMMA.split(text)]
         columns = [_column(path, name, type_text.strip()) for name, type_text in parts]
@@ -165,37 +149,11 @@ def _rows(path: str, meta: _Meta, zone: tzinfo | None) -> Iterator[tuple[Any, ..
     counter = Counter(Limits.of(os.environ)._replace(free_bytes=_FREE_BYTES), os.path.getsize(path))
     with zipfile.ZipFile(path) as file:
         check_directory(file)
-        names = [name for name in file.namelist() if name.lower() != META and not name.endswith("/")]
-        if not names:
-            raise ConfigurationError(f"{path}: the file has no entry with rows")
-        for name in names:
+        for name in entries(file):
             with file.open(name) as data:
-                if data.read(len(_MAGIC)) != _MAGIC:
-                    raise ConfigurationError(f"{path}: the entry {name} does not begin with {_MAGIC.decode()}")
-                for number, record in enumerate(_records(path, data, meta.is_earlier, counter)):
+                for number, record in enumerate(records(data, name, counter, not meta.is_earlier)):
                     counter.add_bytes(_CELL_BYTES * (1 + len(readers)))
                     yield _row(f"{path}: row {number} of {name}", meta.schema, readers, record, kind_bits)
-
-
-def _records(path: str, data: IO[bytes], is_earlier: bool, counter: Counter) -> Iterator[Record]:
-    while True:
-        head = data.read(3)
-        if not head:
-            return
-        length = int.from_bytes(head, "big")
-        if length == _LONG and not is_earlier:
-            head = data.read(4)
-            length = int.from_bytes(head, "big", signed=True)
-        record = bytearray()
-        while len(record) < length:
-            piece = data.read(min(_PIECE_BYTES, length - len(record)))
-            if not piece:
-                break
-            counter.add_bytes(len(piece))
-            record += piece
-        if len(head) < 3 or length <= 0 or len(record) < length:
-            raise ConfigurationError(f"{path}: the file ends inside a row")
-        yield record
 
 
 def _row(where: str, schema: Schema, readers: Sequence[Reader], record: Record, kind_bits: int) -> tuple[Any, ...]:

@@ -1445,10 +1445,10 @@ class SavedModelPredictParams(WithParams):
         candidateTolerance: float = ...,
     ) -> None: ...
     def setModelPath(self, value: str) -> Self:
-        """Folder of a SavedModel, or a zip or tar file of one, at any address. (required)"""
+        """Folder of a SavedModel, a zip or tar file of one, or a model table in an .ak file, at any address. (required)"""
 
     def getModelPath(self) -> str:
-        """Folder of a SavedModel, or a zip or tar file of one, at any address. (required)"""
+        """Folder of a SavedModel, a zip or tar file of one, or a model table in an .ak file, at any address. (required)"""
 
     def setOutputSchemaStr(self, value: str) -> Self:
         """Columns that show the outputs of the model: "name type, name type". (required)"""
@@ -1988,10 +1988,10 @@ class SavedModelPredictStreamParams(WithParams):
         chunkRows: int = ...,
     ) -> None: ...
     def setModelPath(self, value: str) -> Self:
-        """Folder of a SavedModel, or a zip or tar file of one, at any address. (required)"""
+        """Folder of a SavedModel, a zip or tar file of one, or a model table in an .ak file, at any address. (required)"""
 
     def getModelPath(self) -> str:
-        """Folder of a SavedModel, or a zip or tar file of one, at any address. (required)"""
+        """Folder of a SavedModel, a zip or tar file of one, or a model table in an .ak file, at any address. (required)"""
 
     def setOutputSchemaStr(self, value: str) -> Self:
         """Columns that show the outputs of the model: "name type, name type". (required)"""

@@ -244,7 +244,12 @@ RESUME_DIR = Param(
     None,
 )
 ID_COL = Param("idCol", "str", "With resumeDir: column of integers or texts whose values tell rows apart.", filled_text, None)
-MODEL_PATH = Param("modelPath", "str", "Folder of a SavedModel, or a zip or tar file of one, at any address.", filled_text)
+MODEL_PATH = Param(
+    "modelPath",
+    "str",
+    "Folder of a SavedModel, a zip or tar file of one, or a model table in an .ak file, at any address.",
+    filled_text,
+)
 PREDICT_FN = Param(
     "predictFn", "str | Callable[..., Any]",
     'A function, as "score.py:load", that is called once in each process, with userParams as arguments, and returns '

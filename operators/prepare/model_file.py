@@ -7,9 +7,12 @@ import shutil
 import zipfile
 from collections.abc import Iterable
 
-from akdl.storage.files import fetch, file_states, sha256_of
-from akdl.storage.model_archive import find_saved_model, unpack
+from akdl.serving.model_folder import ModelFolder, check_model
+from akdl.storage.ak_records import is_ak_file
+from akdl.storage.files import FileError, fetch, file_states, is_remote, local_path, sha256_of
+from akdl.storage.model_archive import ModelError, find_saved_model, unpack
 from akdl.storage.model_place import PlacedModel, get_model, named_model
+from bridge.exceptions import refused_at
 from bridge.folders.program_folder import named_by_content, scratch_folder
 
 _placed: dict[str, PlacedModel] = {}
@@ -30,12 +33,38 @@ def packed_rows(rows: Iterable[tuple[int, str]], model_dir: str | None = None) -
 
 
 def packed_model(address: str, has_keys: bool = False) -> str:
-    """Pack the SavedModel at an address, or a folder of several, as a file that travels with jobs."""
+    """Pack the model at an address, or a folder of several, as a file that travels with jobs."""
     with scratch_folder() as place:
         path = fetch(address, place)
-        if os.path.isdir(path):
-            return _pack(path if has_keys else find_saved_model(path), place)
-        return named_by_content(path, "model")[0]
+        if not has_keys:
+            check_model(path)
+        if os.path.isfile(path) and not is_ak_file(path):
+            return named_by_content(path, "model")[0]
+        folder = None if has_keys else ModelFolder(path)
+        try:
+            return _pack(path if folder is None else find_saved_model(folder.path), place)
+        finally:
+            if folder is not None:
+                folder.remove()
+
+
+def model_for_job(operator: str, parameter: str, address: str, is_elsewhere: bool, has_keys: bool = False) -> str:
+    """Path of a model for a job: a file that travels, or a path on hosts. Anything that is not a model is refused now, before the job starts."""
+    with refused_at(f"{operator}: {parameter}", FileError, ModelError):
+        path = address if is_remote(address) else local_path(address)
+        # Hosts read the models that they need at an address of many.
+        if (is_remote(address) and not has_keys) or (is_elsewhere and os.path.exists(path)):
+            return packed_model(address, has_keys)
+    if not (has_keys and os.path.exists(path)):
+        refuse_other_models(operator, parameter, address, is_elsewhere)
+    return path
+
+
+def refuse_other_models(operator: str, parameter: str, address: str, is_elsewhere: bool) -> None:
+    """Refuse a path without a model; one that is missing here may exist `is_elsewhere`, on the hosts of a cluster."""
+    with refused_at(f"{operator}: {parameter}", FileError, ModelError):
+        if not is_remote(address) and (not is_elsewhere or os.path.exists(local_path(address))):
+            check_model(local_path(address))
 
 
 def placed_model(path: str) -> PlacedModel | None:

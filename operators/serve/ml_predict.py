@@ -13,10 +13,12 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
+from akdl.masking import shown
+from akdl.near_names import short
 from bridge.codec.ipc import arrow_schema, selected
 from bridge.codec.to_arrow import ColumnDecoder
 from bridge.codec.to_columns import to_columns
-from bridge.exceptions import BridgeError, ConfigurationError, refused_at
+from bridge.exceptions import BridgeError, ConfigurationError, RowError, refused_at
 from bridge.schema import Schema, schema_text
 from bridge.serving.outputs import PredictionSettings, model_process, with_outputs
 from operators.predict_function import function_settings
@@ -33,7 +35,7 @@ def settings_of(line: bytes) -> tuple[PredictionSettings, Schema]:
         params = dict(json.loads(given["params"]))
     predicted = [column for column in result if column.name != params.get("errorCol")]
     text = schema_text([column.name for column in predicted], [column.type.sql for column in predicted])
-    settings = function_settings(_NAME, given["path"], inputs, text, params)
+    settings = function_settings(_NAME, given["path"], inputs, text, params, is_host=True)
     if missing := {name for name, _ in settings.result} - set(result.names):
         raise ConfigurationError(f"{_NAME}: OUTPUT of the model lacks the errorCol {min(missing)!r}, a STRING")
     if settings.error_column and (strict := [column.name for column in result if not column.type.nullable]):
@@ -45,7 +47,8 @@ def settings_of(line: bytes) -> tuple[PredictionSettings, Schema]:
 
 def serve(given: BinaryIO, answers: BinaryIO) -> None:
     """Predict batches until the input ends."""
-    settings, result = settings_of(given.readline())
+    line = given.readline()
+    settings, result = settings_of(line)
     decoder, schema = ColumnDecoder(settings.output_schema, "the model"), arrow_schema(result.all_nullable)
     process = model_process(settings)
     try:
@@ -54,7 +57,13 @@ def serve(given: BinaryIO, answers: BinaryIO) -> None:
             answers.flush()
             for batch in batches:
                 prediction = process.predict(to_columns(batch, settings.input_schema, _NAME))
-                predicted.write_batch(selected(with_outputs(batch, prediction, decoder, settings), result.names))
+                try:
+                    whole = with_outputs(batch, prediction, decoder, settings)
+                except RowError as error:  # a query may have several models, and its user does not see batches
+                    cells = [short(row) for bad in prediction.bad_rows[:1] for row in batch.slice(bad.row, 1).to_pylist()]
+                    model = shown(json.loads(line)["path"])
+                    raise RowError(f"{error}. The model is {model}, its inputs are {', '.join(cells)}") from None
+                predicted.write_batch(selected(whole, result.names))
                 answers.flush()
     finally:
         process.close()

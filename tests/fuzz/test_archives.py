@@ -16,11 +16,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from akdl.storage.ak_records import is_ak_file
 from akdl.storage.archive import ArchiveError, Limits, unpack_archive
 from akdl.storage.model_archive import ModelError, pack, unpack
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema
-from operators.alink.ak_file import AkWriter, is_ak_file, read_rows
+from operators.alink.ak_file import AkWriter, read_rows
 from operators.local_predictor import DESCRIPTION, read_pipeline
 from operators.params.accessors import PredictStreamParams
 from tests.support.fuzzing import cases, damaged, damaged_json, outcomes

@@ -29,6 +29,7 @@ def rows(env: MLEnv) -> TableSourceBatchOp:
 @pytest.fixture
 def predictor(tmp_path: pathlib.Path) -> Callable[..., TFSavedModelPredictBatchOp]:
     """Make an operator; local jobs read the model where it lies, and none runs here."""
+    (tmp_path / "saved_model.pb").touch()
 
     def make(**params: Any) -> TFSavedModelPredictBatchOp:
         return TFSavedModelPredictBatchOp(
@@ -70,6 +71,9 @@ def test_an_output_takes_the_place_and_the_type_of_a_column_of_its_name(
     ("params", "message"),
     [
         ({"modelPath": "/nowhere"}, "modelPath: there is no /nowhere"),
+        ({"modelPath": "/proc/cmdline"}, "modelPath: /proc/cmdline: expected the folder of a SavedModel, a zip or tar file of"),
+        ({"candidatePath": "/nowhere"}, "candidatePath: there is no /nowhere"),
+        ({"candidatePath": "/proc/self/fd"}, "candidatePath: expected a SavedModel"),
         ({"selectedCols": ["x9"]}, "selectedCols' names 'x9'; the input has 'x0', 'x1', 'label'"),
         (
             {"outputSchemaStr": "label FLOAT", "outputSignatureDefs": ["y"], "reservedCols": ["x0", "label"]},

@@ -39,6 +39,7 @@ def model_table(env: MLEnv) -> TableSourceBatchOp:
 
 @pytest.fixture
 def op(tmp_path: pathlib.Path) -> TFSavedModelPredictStreamOp:
+    (tmp_path / "saved_model.pb").touch()
     return TFSavedModelPredictStreamOp(modelPath=str(tmp_path), outputSchemaStr="p DOUBLE", reservedCols=["id"])
 
 

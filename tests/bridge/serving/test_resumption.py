@@ -167,6 +167,7 @@ def test_after_a_killed_program(place: pathlib.Path) -> None:
 )
 def test_refused_when_it_is_linked(tmp_path: pathlib.Path, params: dict[str, Any], message: str) -> None:
     useLocalEnv(1)
+    (tmp_path / "saved_model.pb").touch()
     values = {
         "modelPath": str(tmp_path), "outputSchemaStr": "y DOUBLE", "resumeDir": str(tmp_path / "kept"), "idCol": "id", **params,
     }  # fmt: skip

@@ -16,10 +16,11 @@ from typing import Any
 
 import pytest
 
+from akdl.storage.ak_records import is_ak_file
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema
 from operators.alink import ak_file
-from operators.alink.ak_file import AkWriter, is_ak_file, read_rows, read_schema
+from operators.alink.ak_file import AkWriter, read_rows, read_schema
 from operators.alink.java_times import zone_of
 from operators.predict_batch import packed_address
 
@@ -273,7 +274,7 @@ def test_a_small_file_with_a_very_large_row_is_refused_before_it_is_in_memory(tm
         ("keras_model", "a model of Alink's KerasSequential .*: train it here with the operator of the same name"),
         ("lrmodel", "a model of Alink without TensorFlow: .*Logistic Regression"),
         ("cols9", "cols9.ak: expected a model table with the columns model_id, model_info, got a, b, "),
-        ("mtable", "column 'm' has the type MTABLE"),
+        ("mtable", "expected a model table with the columns model_id, model_info, got x, m; a pipeline of Alink"),
     ],
 )
 @pytest.mark.fault("data", "A model of Alink other than a SavedModel is refused by its name")

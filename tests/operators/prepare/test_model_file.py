@@ -6,6 +6,8 @@ import os
 import pathlib
 import shutil
 import zipfile
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from pyflink.table import StreamTableEnvironment
@@ -15,9 +17,11 @@ from akdl.storage.model_archive import ModelError, pack
 from akdl.storage.model_place import PlacedModel, named_model, put_model
 from bridge.exceptions import ConfigurationError
 from bridge.folders.program_folder import program_folder
+from bridge.schema import Schema
 from operators import BatchOperator, MemSourceBatchOp
+from operators.alink.ak_file import AkWriter
 from operators.predict_batch import pack_model_table
-from operators.prepare.model_file import packed_model, packed_rows, placed_model
+from operators.prepare.model_file import model_for_job, packed_model, packed_rows, placed_model, refuse_other_models
 from tests.support.http import served
 
 
@@ -65,6 +69,41 @@ def test_rows_of_a_model_table_are_packed_in_any_order(model: pathlib.Path) -> N
     path = packed_rows(reversed(list(pack(str(model)))))
     assert os.path.dirname(path) == program_folder()
     assert graph_in(path) == str(model.parent)
+
+
+def ak_file(path: pathlib.Path, rows: Iterable[tuple[Any, ...]], columns: str = "model_id BIGINT, model_info STRING") -> str:
+    with open(path, "wb") as file:
+        writer = AkWriter(file, Schema.parse(columns))
+        for row in rows:
+            writer.write(row)
+        writer.close()
+    return str(path)
+
+
+def test_model_tables_in_files_and_folders_are_packed(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    rows = list(pack(str(model)))
+    assert graph_in(packed_model(ak_file(tmp_path / "model.ak", rows))) == str(tmp_path)
+    (tmp_path / "parts").mkdir()
+    for number, row in enumerate(rows):
+        ak_file(tmp_path / "parts" / str(number), [row])
+    assert graph_in(packed_model(str(tmp_path / "parts"))) == str(tmp_path)
+    put_model(str(model), str(tmp_path / "model_dir"))
+    assert graph_in(packed_model(str(tmp_path / "model_dir"))) == str(tmp_path)
+
+
+def test_path_of_a_model_is_checked_before_a_job(tmp_path: pathlib.Path, model: pathlib.Path) -> None:
+    missing = str(tmp_path / "missing")
+    with pytest.raises(ConfigurationError, match=f"Op: modelPath: there is no {missing}$"):
+        model_for_job("Op", "modelPath", missing, False)
+    assert model_for_job("Op", "modelPath", missing, True) == missing, "the hosts may have it"
+    assert model_for_job("Op", "modelPath", str(model), False) == str(model)
+    assert model_for_job("Op", "modelPath", str(tmp_path), False, has_keys=True) == str(tmp_path)
+    (tmp_path / "m.keras").write_bytes(b"")
+    for is_elsewhere in (False, True):
+        with pytest.raises(ConfigurationError, match="Op: modelPath: .*: m.keras is a model in a format of Keras: save it"):
+            model_for_job("Op", "modelPath", str(tmp_path / "m.keras"), is_elsewhere)
+        with pytest.raises(ConfigurationError, match="Op: candidatePath: .*: m.keras is a model in a format of Keras"):
+            refuse_other_models("Op", "candidatePath", f"file://{tmp_path}/m.keras", is_elsewhere)
 
 
 def test_what_is_no_model(tmp_path: pathlib.Path) -> None:

@@ -160,8 +160,11 @@ def test_a_bad_row(models: MLEnv, score: str) -> None:
     tables = models.btenv
     tables.execute_sql("CREATE TEMPORARY VIEW few AS SELECT NULLIF(x, 2) AS x FROM (VALUES (1), (2)) AS t (x)")
     query = "SELECT * FROM ML_PREDICT(TABLE few, MODEL {}, DESCRIPTOR(x))"
-    with pytest.raises(Exception, match="RowError: ML_PREDICT: row . of a batch cannot be predicted: .* got null"):
+    with pytest.raises(Exception, match="RowError: ML_PREDICT: row . of a batch cannot be predicted: .* got null") as raised:
         rows_of(tables, query.format("twice"))
+    assert "answers, got 0" not in str(raised.value) and "prepareLoadNextBatch" not in str(raised.value)
+    told = str(readable(raised.value))
+    assert "column 'x'" in told and told.endswith(f"The model is {score}, its inputs are {{'x': None}}"), told
     tables.execute_sql(f"""
         CREATE TEMPORARY MODEL lenient INPUT (x DOUBLE) OUTPUT (why STRING, y DOUBLE)
         WITH ('provider' = 'akdl', 'path' = '{score}', 'params' = '{{"errorCol": "why"}}')""")
