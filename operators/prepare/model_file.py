@@ -49,7 +49,7 @@ def packed_model(address: str, has_keys: bool = False) -> str:
 
 
 def model_for_job(operator: str, parameter: str, address: str, is_elsewhere: bool, has_keys: bool = False) -> str:
-    """Path of a model for a job: a file that travels, or a path on hosts. Anything that is not a model is refused now, before the job starts."""
+    """Path of a model for a job: a file that travels, or a path on hosts. Anything that is not a model is refused now."""
     with refused_at(f"{operator}: {parameter}", FileError, ModelError):
         path = address if is_remote(address) else local_path(address)
         # Hosts read the models that they need at an address of many.
