@@ -41,8 +41,21 @@ def is_tensorflow_2() -> bool:
 
 def keras_3(version: Optional[str], environment: Mapping[str, str]) -> str:
     """Version of Keras 3 that `tf.keras` will be, given the installed version of keras; "" for Keras 2."""
-    is_legacy = environment.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true")
-    return "" if version is None or is_legacy or parse_version(version) < (3,) else version
+    return "" if version is None or _is_legacy(environment) or parse_version(version) < (3,) else version
+
+
+def missing_keras(error: BaseException, environment: Mapping[str, str]) -> str:
+    """Remedy for TensorFlow's error where TF_USE_LEGACY_KERAS is set and its package is missing; "" for other errors."""
+    if not isinstance(error, ImportError) or "Keras cannot be imported" not in str(error) or not _is_legacy(environment):
+        return ""
+    return (
+        " TF_USE_LEGACY_KERAS asks for Keras 2, which is the package tf-keras, of the version of TensorFlow: install it in "
+        f"the environment of {sys.executable} (pythonEnv), or do not set the variable (envVars)"
+    )
+
+
+def _is_legacy(environment: Mapping[str, str]) -> bool:
+    return environment.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true")
 
 
 def is_keras_3() -> bool:

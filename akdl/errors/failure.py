@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Optional
 
 from akdl.errors.remedies import missing_file
+from akdl.tf_version import missing_keras
 from akdl.wire import Failure
 
 MESSAGE_CHARACTERS = 8_000
@@ -21,7 +22,7 @@ def failure_of(error: BaseException, message: Optional[str] = None, trace: Optio
     The traceback ends in the script's own code and omits TensorFlow's graph nodes. AKDL_TRACEBACK=full keeps everything.
     """
     captured = traceback.TracebackException(type(error), error, trace or error.__traceback__)
-    text, trace_text = _text(error) if message is None else message, ""
+    text, trace_text = (_text(error) if message is None else message) + missing_keras(error, os.environ), ""
     if os.environ.get("AKDL_TRACEBACK") == "full":
         trace_text = "".join(captured.format())
     else:

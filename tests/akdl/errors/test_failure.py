@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import pathlib
+import subprocess
+import sys
+
 import pytest
 
 from akdl import testing
 from akdl.errors.failure import MESSAGE_CHARACTERS, failure_of
+
+ROOT = pathlib.Path(__file__).parents[3]
 
 
 class Mute(Exception):
@@ -57,3 +64,25 @@ def test_the_node_of_a_graph_is_left_out() -> None:
         ValueError("{{function_node __wrapped__IteratorGetNext_device_/job:localhost/task:0}} ValueError: row 0")
     )
     assert failure.message == "ValueError: row 0" and failure.traceback == "ValueError: ValueError: row 0\n"
+
+
+@pytest.mark.tf
+@pytest.mark.process
+def test_keras_2_without_its_package_is_explained() -> None:
+    text = (
+        "import sys\nsys.modules['tf_keras'] = None\nimport tensorflow as tf\nfrom akdl.errors.failure import failure_of\n"
+        "try:\n    tf.keras.Input([1])\nexcept ImportError as error:\n    print(failure_of(error).message)"
+    )
+    environment = {**os.environ, "TF_USE_LEGACY_KERAS": "1"}
+    done = subprocess.run([sys.executable, "-c", text], env=environment, capture_output=True, text=True, cwd=ROOT)
+    assert "TF_USE_LEGACY_KERAS asks for Keras 2, which is the package tf-keras" in done.stdout, done.stderr
+    assert sys.executable in done.stdout
+
+
+def test_other_errors_of_imports_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = ImportError("Keras cannot be imported. Check that it is installed.")
+    monkeypatch.delenv("TF_USE_LEGACY_KERAS", raising=False)
+    assert failure_of(error).message == str(error)
+    monkeypatch.setenv("TF_USE_LEGACY_KERAS", "True")
+    assert failure_of(error).message.startswith(f"{error} TF_USE_LEGACY_KERAS asks for")
+    assert failure_of(ImportError("no module")).message == "no module"
