@@ -8,13 +8,14 @@ import re
 import secrets
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
 from pyflink.table import StreamTableEnvironment, Table
 
 from akdl.masking import shown
-from akdl.storage.files import FileError
+from akdl.storage.files import FileError, is_remote
 from bridge.codec.ipc import selected
 from bridge.exceptions import refused_at
 from bridge.files.file_columns import FileColumn, declared_column
@@ -28,6 +29,8 @@ from bridge.table_env import planning
 _PART_BYTES = 16 << 20
 _PART_S = 4.0  # and a second for the requests under way
 _PART = re.compile(r"part-[0-9a-f]{16}-(\d+)\.feather")  # a name has the number of rows
+_UNFINISHED = re.compile(rf"\.{_PART.pattern}")
+_DEAD_NS = 3600 * 10**9  # without a change of a file that is written in seconds
 _ID = "akdl_id"
 
 
@@ -58,6 +61,12 @@ class Resumption:
             with opened_file_system(self.folder) as (files, root):
                 files.create_dir(root, recursive=True)
                 names = [os.path.basename(path) for path in files_in(files, root)]
+                for name in filter(_UNFINISHED.fullmatch, names):  # of a task that was killed while it wrote
+                    with suppress(OSError):
+                        path = f"{root}/{name}"
+                        is_own = is_remote(self.folder) or os.stat(path).st_uid == os.getuid()
+                        if is_own and files.get_file_info(path).mtime_ns < time.time_ns() - _DEAD_NS:
+                            files.delete_file(path)
         parts = {f"{self.folder}/{name}": int(found[1]) for name in names if (found := _PART.fullmatch(name))}
         if not parts:
             return None, table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -111,9 +112,15 @@ def test_after_a_failed_job(place: pathlib.Path, capsys: pytest.CaptureFixture[s
     check_result(place)
     (part, *_) = place.glob("kept/*/part-*.feather")  # as from a task that was started again
     (part.parent / f"part-{16 * '0'}{part.name[21:]}").write_bytes(part.read_bytes())
+    # of tasks that were killed while they wrote: a moment ago, or hours; and a file of somebody
+    leftover, dead, other = (part.parent / f".part-{name}" for name in (f"{16 * '1'}-7.feather", f"{16 * '2'}-7.feather", "x"))
+    for each in (leftover, dead, other):
+        each.write_bytes(b"a part")
+        os.utime(each, None if each is leftover else (0, 0))
     run(str(place))
     assert predicted(place) == []
     check_result(place)
+    assert leftover.exists() and not dead.exists() and other.exists()
     (place / "score.py").write_text(SCORE.replace("* 2", "* 3"))
     run(str(place))
     assert predicted(place) == list(range(ROWS)), "another model begins from scratch"
