@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from akdl.near_names import did_you_mean, listed
 from akdl.wire.column_type import parse_type
 from bridge.codec.types import arrow_type
-from bridge.exceptions import ConfigurationError, SchemaError, refused_at
+from bridge.exceptions import ConfigurationError, RowError, SchemaError, refused_at
 from bridge.files.file_columns import FileColumn, column_of_field, declared_column
 from bridge.files.formats import FORMATS, format_of, pattern_instead, reader_of
 from bridge.files.listing import FoundFile, list_files, partition_types, partition_values, partitioned_folder, root_of
@@ -51,7 +51,8 @@ def describe(
         raise ConfigurationError(f"{where}: parameter 'format': {named}: set it to one of {', '.join(FORMATS)}{remedy}")
     roots = tuple(map(root_of, addresses))
     declared = {column.name: declared_column(column) for column in schema or ()}
-    fields = {} if first is None else _fields(where, first, known_format, roots)
+    needs_others = not declared or not declared.keys() >= set(selected or ())
+    fields = {} if first is None else _fields(where, first, known_format, roots, declared, needs_others)
     in_folders = [] if first is None else [name for name in partition_values(first.path, roots) if name not in declared]
     if in_folders and first is not None:
         fields.update(_folder_fields(chain([first], files), roots, in_folders))
@@ -80,10 +81,18 @@ def describe(
     return table
 
 
-def _fields(where: str, file: FoundFile, format_: str, roots: Sequence[str]) -> dict[str, pa.Field]:
-    """Fields of a file, and of the names of its folders."""
+def _fields(
+    where: str, file: FoundFile, format_: str, roots: Sequence[str], declared: dict[str, FileColumn], needs_others: bool
+) -> dict[str, pa.Field]:
+    """Fields of a file, and of the names of its folders. Undeclared columns may lack a type if they are not needed."""
     with errors_of(where, file.path, format_):
-        fields = {field.name: field for field in reader_of(format_, file.path).schema}
+        try:
+            schema = reader_of(format_, file.path, list(declared.values())).schema
+        except RowError:
+            if needs_others:
+                raise
+            schema = reader_of(format_, file.path, list(declared.values()), "ignore").schema
+    fields = {field.name: field for field in schema}
     return {**fields, **{name: pa.field(name, pa.string()) for name in partition_values(file.path, roots)}}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -46,7 +48,12 @@ _NAMES = {  # of types in Arrow
 _SQL = {name: sql for sql, names in _NAMES.items() for name in names}
 _TIMESTAMPS = {"s": (0, "s"), "ms": (3, "ms"), "us": (6, "us"), "ns": (6, "us")}
 _MOST_DIGITS = 38
-_REMEDY = "declare another type in schemaStr, or leave it out with selectedCols"
+REMEDY = "declare another type in schemaStr, or leave it out with selectedCols"
+
+_REMEDIES = {
+    "expected no zone offset": "declare TIMESTAMP_LTZ for it in schemaStr",
+    "expected a zone offset": "declare TIMESTAMP for it in schemaStr, and CAST it in select if its zone is the session's",
+}
 
 
 def column_of_field(field: pa.Field) -> FileColumn:
@@ -54,7 +61,7 @@ def column_of_field(field: pa.Field) -> FileColumn:
     found = flink_type(field.type)
     if found is None:
         hint = ": all cells are null, or there are no rows" if pa.types.is_null(field.type) else ""
-        raise SchemaError(f"the column {field.name!r} has the type {field.type}, which Flink does not have{hint}: {_REMEDY}")
+        raise SchemaError(f"the column {field.name!r} has the type {field.type}, which Flink does not have{hint}: {REMEDY}")
     column = FileColumn(field.name, *found)
     _check_cast(column, field.type)
     return column
@@ -79,17 +86,101 @@ def check_type(column: FileColumn, found: pa.DataType) -> None:
         )
 
 
-def cells_for_flink(column: FileColumn, cells: pa.Array) -> pa.Array:
-    """Cells in the type of their column; RowError if one does not fit."""
+def cells_for_flink(
+    column: FileColumn, cells: pa.Array, row: int = 1, convert: Callable[[FileColumn, pa.Array], pa.Array] | None = None
+) -> pa.Array:
+    """Cells in the type of their column, of which `row` is the first row; RowError if one does not fit."""
     try:
-        if cells.type != column.arrow:
-            cells = cells.cast(column.arrow)
+        return (convert or _cast)(column, cells)
     except pa.ArrowException as error:
-        raise RowError(
-            f"column {column.name!r}: a cell of the type {cells.type} does not fit {column.sql}: {error}: {_REMEDY}"
-        ) from None
-    _check_length(column, cells)
-    return cells
+        where, found = f"column {column.name!r}", error
+    right, wrong = 0, len(cells)
+    while wrong - right > 1:
+        middle = (right + wrong) // 2
+        try:
+            (convert or _cast)(column, _copied(cells.slice(right, middle - right)))
+            right = middle
+        except pa.ArrowException as error:
+            wrong, found = middle, error
+    where += f", row {row + right}"
+    if "UTF8" in str(found):
+        raise RowError(f"{where}: a cell is not UTF-8: declare BYTES for it in schemaStr")
+    raise RowError(f"{where}: a cell of the type {cells.type} does not fit {column.sql}: {found}: {remedy_of(found)}")
+
+
+def _copied(cells: pa.Array) -> pa.Array:
+    """The same cells without those around them, which a slice of lists or of a dictionary keeps."""
+    if pa.types.is_dictionary(cells.type):
+        return cells.dictionary_decode()
+    return cells.take(pa.array(range(len(cells)))) if pa.types.is_nested(cells.type) else cells
+
+
+def remedy_of(error: Exception) -> str:
+    """Advice where a cell does not fit."""
+    return next((remedy for words, remedy in _REMEDIES.items() if words in str(error)), REMEDY)
+
+
+def _cast(column: FileColumn, cells: pa.Array) -> pa.Array:
+    target, is_text = column.arrow, pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)
+    if is_text and pa.types.is_binary(target):
+        cells = cells.cast(target)
+    if not pa.types.is_primitive(cells.type):
+        cells.validate(full=True)  # of texts that are not UTF-8
+    if cells.type == target:
+        result = cells
+    elif is_text and (pa.types.is_time(target) or pa.types.is_timestamp(target)):
+        # Arrow before 17 cannot parse a time alone, and a type of milliseconds takes no further digits, which may be zeros.
+        whole = pc.binary_join_element_wise("1970-01-01", cells, " ") if pa.types.is_time(target) else cells
+        zone = "UTC" if column.sql.startswith("TIMESTAMP_LTZ") else None
+        result = whole.cast(pa.timestamp("us", zone)).cast(target)
+    else:
+        result = cells.cast(target)
+    _check_floats(cells, result)
+    _check_length(column, result)
+    return result
+
+
+def exact_numbers(column: FileColumn, cells: pa.Array) -> pa.Array:
+    """BIGINT or DOUBLE cells from texts that these types write; Arrow reads 007, 0x1F and integers of any length."""
+    cells = pc.ascii_trim_whitespace(cells)
+    if column.arrow == pa.int64():
+        if has_other_numbers(cells):
+            raise pa.ArrowInvalid("its first digit is 0")
+        return cells.cast(column.arrow)
+    numbers = cells.cast(column.arrow)
+    for text in cells.filter(pc.greater_equal(pc.abs(numbers), 2.0**53)).to_pylist():
+        if text is None:
+            continue
+        if text.lstrip("+-").isdecimal() and is_inexact(text):
+            raise pa.ArrowInvalid(inexact(text))
+        if text[-1].isdecimal() and float(text) in (math.inf, -math.inf):
+            raise pa.ArrowInvalid("it is beyond DOUBLE")
+    return numbers
+
+
+def has_other_numbers(cells: pa.Array) -> bool:
+    """True where a text such as 007 or 0x1F would become another number."""
+    return bool(pc.any(pc.match_substring_regex(cells, r"^\s*-?0[^\s]")).as_py())
+
+
+def is_inexact(digits: str) -> bool:
+    """True for an integer that BIGINT cannot hold, or DOUBLE not exactly."""
+    if len(digits.lstrip("+-")) > 19:
+        return True
+    number = int(digits)
+    return not -(2**63) <= number < 2**63 or int(float(digits)) != number
+
+
+def inexact(digits: str) -> str:
+    """Words about such an integer."""
+    return (
+        f"{digits[:40]} needs more digits than DOUBLE has, or than BIGINT: declare DECIMAL(20, 0) for it in schemaStr, or "
+        "DOUBLE if 15 digits suffice"
+    )
+
+
+def not_utf8(error: UnicodeDecodeError) -> str:
+    return f"the file is not UTF-8 ({error.reason}: {error.object[error.start]:#04x}): convert it with iconv"
 
 
 def _check_cast(column: FileColumn, found: pa.DataType) -> None:
@@ -97,11 +188,19 @@ def _check_cast(column: FileColumn, found: pa.DataType) -> None:
     if column.declared is not None and column.declared.type.kind is Kind.TIMESTAMP and is_instant:
         raise SchemaError(f"the column {column.name!r} has instants, of the type {found}: declare TIMESTAMP_LTZ for it")
     try:
-        pa.nulls(0, found).cast(column.arrow)
+        _cast(column, pa.nulls(0, found))
     except pa.ArrowException as error:
         raise SchemaError(
-            f"the column {column.name!r} has the type {found}, which cannot become {column.sql}: {error}: {_REMEDY}"
+            f"the column {column.name!r} has the type {found}, which cannot become {column.sql}: {error}: {REMEDY}"
         ) from None
+
+
+def _check_floats(cells: pa.Array, result: pa.Array) -> None:
+    while pa.types.is_list(result.type) and not pa.types.is_null(cells.type):
+        cells, result = cells.flatten(), result.flatten()
+    is_narrower = result.type == pa.float32() and cells.type == pa.float64()
+    if is_narrower and pc.any(pc.and_(pc.is_inf(result), pc.is_finite(cells))).as_py():
+        raise pa.ArrowInvalid("it is beyond FLOAT")
 
 
 def _check_length(column: FileColumn, cells: pa.Array) -> None:
@@ -112,7 +211,7 @@ def _check_length(column: FileColumn, cells: pa.Array) -> None:
         measure = pc.utf8_length if declared.type.kind is Kind.STRING else pc.binary_length
         longest = pc.max(measure(cells)).as_py()
         if longest is not None and longest > declared.type.arguments[0]:
-            raise RowError(f"column {column.name!r}: a cell has the length {longest}, too long for {column.sql}: {_REMEDY}")
+            raise pa.ArrowInvalid(f"it has the length {longest}, which is too long")
 
 
 def flink_type(found: pa.DataType, is_inner: bool = False) -> tuple[str, pa.DataType] | None:

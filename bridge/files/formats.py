@@ -1,292 +1,131 @@
-"""File formats: the schema of a file, its groups of rows, and the batches of a group.
-
-Readers use one thread each, since Flink runs one per slot, and hold little more than the batches that they yield.
-"""
+"""The formats of files, and the readers of those without groups of rows: JSON and CSV."""
 
 from __future__ import annotations
 
-import functools
+import csv
 import io
 import os
+import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as pv
-import pyarrow.json as pj
-import pyarrow.orc as po
-import pyarrow.parquet as pq
 
 from akdl.masking import shown
-from akdl.storage.files import is_remote, opened_with_fsspec
 from bridge.exceptions import RowError, SchemaError
-from bridge.files.parts import TO_THE_END, WHOLE
+from bridge.files import json_text
+from bridge.files.columnar import FileReader, OrcReader, ParquetReader, WholeFile, arrow_reader, open_file, slices
+from bridge.files.file_columns import FileColumn, cells_for_flink, column_of_field, exact_numbers, has_other_numbers, remedy_of
 
-BATCH_BYTES = 1 << 20
-MOST_ROWS = 1 << 16  # of a batch: encoded sizes say little of repeated text
-_BLOCK_BYTES = 1 << 20  # of JSON
 _CSV_BLOCK_BYTES = 4 << 20  # the longest row
-_TEXT_BYTES = 64 << 20  # of the texts of dictionaries in a batch
-_SAMPLE_ROWS = _DELTA_ROWS = 1024
-_MOST_OF_GROUP = 1 << 48  # rows, so that numbers of parts are numbers of Python's sequences
+_DOUBTFUL = (pa.int64(), pa.float64(), pa.binary())  # types of text that may be another text
+_WRONG_CELL = re.compile(r"In CSV column #(\d+): (?:Row #(\d+): )?")
+_LONG_ROW = "straddles two block boundaries"
 _PACKED = 10  # times smaller than its text may compressed JSON be
 _PACKED_NAMES = {"gzip": ".gz", "bz2": ".bz2", "zstd": ".zst"}
 
 
-class RowGroup(NamedTuple):
-    """A group of rows and an estimate of its bytes. Where `rows` are unknown, the first of them are a sample."""
+class _Json(WholeFile):
+    """Objects of one line each."""
 
-    number: int
-    rows: int
-    size: int
-    sample_rows: int = 0
-    sample_size: int = 0
-
-
-class FileReader:
-    """An open file."""
-
-    schema: pa.Schema
-    size: int  # bytes of the file
-
-    def groups(self, columns: Sequence[str]) -> Iterator[RowGroup]:
-        """Yield the groups, with estimates for some columns."""
-        raise NotImplementedError
-
-    def batches(self, group: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a group in batches of at most `rows`, where the format permits it."""
-        raise NotImplementedError
-
-
-class ParquetReader(FileReader):
-    """A Parquet file."""
-
-    def __init__(self, path: str) -> None:
-        # Local columns are read in small pieces; from a storage, all columns of a row group with few calls.
-        remote = is_remote(path)
-        self._path, buffer = path, 0 if remote else 1 << 16
-        self._read = functools.partial(pq.ParquetFile, pre_buffer=remote, buffer_size=buffer)
-        # Nanoseconds end in 2262, and "no end" of a warehouse is 9999-12-31.
-        self.file = self._read(open_file(path), coerce_int96_timestamp_unit="us")
-        self.schema, self.size = self.file.schema_arrow, open_file(path).size()
-
-    def groups(self, columns: Sequence[str]) -> Iterator[RowGroup]:
-        metadata, leaves = self.file.metadata, self._leaves(columns)
-        for number in range(metadata.num_row_groups):
-            group = metadata.row_group(number)
-            if not 0 <= group.num_rows < _MOST_OF_GROUP:
-                raise ValueError(f"its row group {number} claims to have {group.num_rows} rows")
-            yield RowGroup(number, group.num_rows, sum(group.column(place).total_uncompressed_size for place, _ in leaves))
-
-    def _leaves(self, columns: Sequence[str]) -> list[tuple[int, str]]:
-        """Places of columns in the file, and their paths, each of which ends with a point."""
-        schema = self.file.metadata.schema
-        paths = ((place, f"{schema.column(place).path}.") for place in range(len(schema)))
-        return [(place, path) for place, path in paths if any(path.startswith(f"{name}.") for name in columns)]
-
-    def batches(self, group: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        schema, leaves = self.file.metadata.schema, self._leaves(columns)
-        rows = self._bounded(group, leaves, rows)
-        batches = self.file.iter_batches(rows, [group], list(columns), use_threads=False)
-        paths = [path for place, path in leaves if schema.column(place).physical_type == "INT96"]
-        int96 = [name for name in columns if any(path.startswith(f"{name}.") for path in paths)]
-        return checked(self._with_nanoseconds(batches, group, int96, rows) if int96 else batches)
-
-    def _bounded(self, group: int, leaves: Sequence[tuple[int, str]], rows: int) -> int:
-        """Rows of a batch that stays small where each row has the longest text of a dictionary.
-
-        A dictionary has each text once, so a file of a kilobyte can claim 65,536 texts of a megabyte.
-        """
-        found, longest = self.file.metadata.row_group(group), 0
-        for place, path in leaves:
-            chunk = found.column(place)
-            if chunk.physical_type != "BYTE_ARRAY" or chunk.total_uncompressed_size * rows <= _TEXT_BYTES:
-                continue
-            if "DELTA_BYTE_ARRAY" in chunk.encodings:
-                rows = min(rows, _DELTA_ROWS)  # a text begins like the one before it, with any number of characters
-            file = self._read(open_file(self._path), metadata=self.file.metadata, read_dictionary=[path[:-1]])
-            samples = file.iter_batches(_SAMPLE_ROWS, [group], [path[:-1]], use_threads=False)
-            # There is no dictionary before the first value.
-            of_path = next(filter(None, (_longest(sample.column(0)) for sample in samples)), 0)
-            longest += of_path * -(-chunk.num_values // max(found.num_rows, 1))
-        return min(rows, max(1, _TEXT_BYTES // max(longest, 1)))
-
-    def _with_nanoseconds(
-        self, batches: Iterator[pa.RecordBatch], group: int, int96: Collection[str], rows: int
-    ) -> Iterator[pa.RecordBatch]:
-        """Batches whose INT96 columns have nanoseconds where microseconds would lose some."""
-        by_arrow = "parquet-cpp" in (self.file.metadata.created_by or "")
-        exact = self._read(open_file(self._path)).iter_batches(rows, [group], list(int96), use_threads=False)
-        waiting: pa.Table | None = None
-        for batch in batches:
-            while waiting is None or len(waiting) < batch.num_rows:
-                waiting = pa.Table.from_batches([*(() if waiting is None else waiting.to_batches()), next(exact)])
-            for name in int96:
-                place = batch.schema.get_field_index(name)
-                cells, found = batch.column(place), pa.concat_arrays(waiting[name].slice(0, batch.num_rows).chunks)
-                if by_arrow and not pa.types.is_nested(cells.type):
-                    cells = _before_1970(cells, found)
-                # Outside of 1677 to 2262 the reader wraps nanoseconds around, as the cast does.
-                if cells.cast(found.type, safe=False).equals(found):
-                    found = cells
-                else:
-                    cells.cast(found.type)  # fails outside of these years
-                if found is not batch.columns[place]:
-                    cells = [*batch.columns[:place], found, *batch.columns[place + 1 :]]
-                    batch = pa.record_batch(cells, batch.schema.names)
-            waiting = waiting.slice(batch.num_rows)
-            yield batch
-
-
-def _before_1970(cells: pa.Array, found: pa.Array) -> pa.Array:
-    """Instants of INT96 that Arrow has written: its negative times of a day are read as 584 years more.
-
-    So an instant between 2262 and 2554 that is not midnight stands for one before 1970, which `found` has in nanoseconds.
-    """
-    numbers = cells.view(pa.int64()).fill_null(0).to_numpy()
-    wrong = (numbers > 2**63 // 1000) & (numbers <= 2**64 // 1000) & (numbers % (86_400 * 10**6) != 0)
-    return pc.if_else(pa.array(wrong), found.cast(cells.type, safe=False), cells)
-
-
-class _ArrowFile(FileReader):
-    def __init__(self, path: str) -> None:
-        self._source = open_file(path)
-        self.schema = self._reader(None).schema
-        self.size = self._source.size()
-
-    def _reader(self, columns: Sequence[str] | None) -> Any:
-        fields = None if columns is None else [self.schema.get_field_index(name) for name in columns]
-        options = pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
-        return pa.ipc.open_file(self._source, options=options)
-
-    def groups(self, columns: Sequence[str]) -> Iterator[RowGroup]:
-        reader = self._reader(self.schema.names[:1])
-        for number in range(reader.num_record_batches):
-            yield RowGroup(number, reader.get_batch(number).num_rows, self.size // reader.num_record_batches)
-
-    def batches(self, group: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        return _slices(checked([self._reader(columns).get_batch(group)]), rows)
-
-
-class _Whole(FileReader):
-    """A file without groups, which is one: `_size` estimates its bytes, and `_first` are the rows and bytes of a sample."""
-
-    _path: str
-    _size: int
-    _first: tuple[int, int]
-
-    def groups(self, columns: Sequence[str]) -> Iterator[RowGroup]:
-        yield RowGroup(WHOLE, TO_THE_END, self._size, *self._first)
-
-
-class _ArrowStream(_Whole):
-    def __init__(self, path: str) -> None:
-        self._path = path
-        with open_file(path) as source:
-            reader = pa.ipc.open_stream(source)
-            self.schema = reader.schema
-            first, self.size = next(checked(reader), None), source.size()
-            self._size = 2 * self.size
-        self._first = (1, 1) if first is None else (max(1, first.num_rows), max(1, first.nbytes))
-
-    def batches(self, group: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        fields = [self.schema.get_field_index(name) for name in columns]
-        with open_file(self._path) as source:
-            options = pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
-            yield from _slices(checked(pa.ipc.open_stream(source, options=options)), rows)
-
-
-def _arrow(path: str) -> FileReader:
-    with open_file(path) as source:
-        is_file = source.read(6) == b"ARROW1"
-    return _ArrowFile(path) if is_file else _ArrowStream(path)
-
-
-class _Orc(FileReader):
-    def __init__(self, path: str) -> None:
-        source = open_file(path)
-        self._file = po.ORCFile(source)
-        self.schema, self.size = self._file.schema, source.size()
-
-    def groups(self, columns: Sequence[str]) -> Iterator[RowGroup]:
-        stripes, first = self._file.nstripes, self.schema.names[:1]
-        for number in range(stripes):
-            rows = self._file.nrows if stripes == 1 else self._file.read_stripe(number, first).num_rows
-            yield RowGroup(number, rows, self._file.content_length // stripes)
-
-    def batches(self, group: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        return _slices(checked([self._file.read_stripe(group, list(columns))]), rows)
-
-
-class _Json(_Whole):
-    """Objects of one line each; without a schema, that of the first MB."""
-
-    def __init__(self, path: str, schema: pa.Schema | None, all_columns: bool) -> None:
-        self._path, self._all_columns = path, all_columns
+    def __init__(self, path: str, columns: Sequence[FileColumn], others: str) -> None:
+        self._path, self._others = path, others
         with open_file(path) as source, _unpacked(source, path) as text:
-            block = next(_blocks(text), b"")
+            line, block = next(json_text.blocks(text), (1, b""))
             self.size = source.size()
             self._size = self.size * (1 if text is source else _PACKED)
         self._first = (block.count(b"\n") + 1, max(1, len(block)))
-        if schema is not None:
-            self.schema = pa.schema([_json_field(field) for field in schema])
-        else:
-            self.schema = _parsed(block, None, "infer").schema if block else pa.schema([])
+        self._columns, self.schema = columns, pa.schema([(column.name, column.arrow) for column in columns])
+        if others == "infer" and block:
+            self.schema = json_text.schema_of(line, block, columns)
 
     def batches(self, group: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        wanted = pa.schema([self.schema.field(name) for name in columns])
+        wanted = [column for column in self._columns if self._others == "error" or column.name in columns]
         with open_file(self._path) as source, _unpacked(source, self._path) as text:
-            for block in _blocks(text):
-                table = _parsed(block, wanted, "error" if self._all_columns else "ignore")
-                yield from _slices(table.select(columns).combine_chunks().to_batches(), rows)
+            for line, block in json_text.blocks(text):
+                table = json_text.rows_of(line, block, wanted, self._others)
+                yield from slices(table.select(columns).combine_chunks().to_batches(), rows)
 
 
-class _Csv(_Whole):
-    """Rows below a line with the names; without a schema, the first 4 MB decide their types. An empty cell is null."""
+class _Csv(WholeFile):
+    """Rows below a line with the names. An empty cell is null."""
 
-    def __init__(self, path: str, schema: pa.Schema | None) -> None:
-        self._path, self._types = path, {} if schema is None else dict(zip(schema.names, schema.types))
-        with open_file(path) as source, _unpacked(source, path) as text:
-            reader = self._reader(text, None)
-            self.schema, batch = reader.schema, next(iter(reader), None)
+    def __init__(self, path: str, columns: Sequence[FileColumn], others: str) -> None:
+        self._path, self._columns = path, {column.name: column for column in columns}
+        types = {name: _in_csv(column) for name, column in self._columns.items()}
+        batch = self._first_of(types)
+        self.schema = batch.schema
+        if len(set(self.schema.names)) < len(self.schema):  # refused where it is opened
+            return
+        known = {name: column.arrow for name, column in self._columns.items()}
+        if others == "infer":
+            doubtful = {field.name: pa.string() for field in self.schema if field.type in _DOUBTFUL}
+            texts = self._first_of({**doubtful, **types})
+            self.schema = pa.schema(
+                [field if field.name in known else _exact(field, texts.column(field.name)) for field in self.schema]
+            )
+        self.schema = pa.schema([(field.name, known.get(field.name, field.type)) for field in self.schema])
+        self._first = (max(1, batch.num_rows), max(1, min(self._size, _CSV_BLOCK_BYTES)))
+
+    def batches(self, group: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        wanted, row = [self._columns[name] for name in columns], 2
+        with self._reading({column.name: _in_csv(column) for column in wanted}, list(columns)) as reader:
+            for batch in reader:
+                cells = [
+                    cells_for_flink(column, each, row, exact_numbers) if _is_number(column) else each
+                    for column, each in zip(wanted, batch.columns)
+                ]
+                row += batch.num_rows
+                yield from slices([pa.record_batch(cells, list(columns))], rows)
+
+    def _first_of(self, types: dict[str, pa.DataType]) -> pa.RecordBatch:
+        with self._reading(types, None) as reader:
+            return next(iter(reader), pa.RecordBatch.from_pylist([], reader.schema))
+
+    @contextmanager
+    def _reading(self, types: dict[str, pa.DataType], columns: list[str] | None) -> Iterator[pv.CSVStreamingReader]:
+        read = pv.ReadOptions(use_threads=False, block_size=_CSV_BLOCK_BYTES)
+        convert = pv.ConvertOptions(column_types=types, null_values=[""], strings_can_be_null=True, include_columns=columns)
+        with open_file(self._path) as source, _unpacked(source, self._path) as text:
             self.size = source.size()
             self._size = self.size * (1 if text is source else _PACKED)
-        rows = 0 if batch is None else batch.num_rows
-        self._first = (max(1, rows), max(1, min(self._size, _CSV_BLOCK_BYTES)))
+            try:
+                yield pv.open_csv(text, read, pv.ParseOptions(newlines_in_values=True), convert)
+            except pa.ArrowInvalid as error:
+                if _LONG_ROW in str(error):
+                    raise RowError(f"a row has more than {_CSV_BLOCK_BYTES >> 20} MB, or a quote is not closed") from None
+                found = _WRONG_CELL.match(str(error))
+                if found is None:
+                    raise
+                name, row = self._names()[int(found[1])], f", row {found[2]}" if found[2] else ""
+                raise RowError(f"column {name!r}{row}: {str(error)[found.end() :]}: {remedy_of(error)}") from None
 
-    def batches(self, group: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+    def _names(self) -> list[str]:
         with open_file(self._path) as source, _unpacked(source, self._path) as text:
-            yield from _slices(self._reader(text, list(columns)), rows)
-
-    def _reader(self, text: pa.NativeFile, columns: list[str] | None) -> pv.CSVStreamingReader:
-        read = pv.ReadOptions(use_threads=False, block_size=_CSV_BLOCK_BYTES)
-        convert = pv.ConvertOptions(
-            column_types=self._types, null_values=[""], strings_can_be_null=True, include_columns=columns
-        )
-        return pv.open_csv(text, read, pv.ParseOptions(newlines_in_values=True), convert)
+            return next(csv.reader(io.StringIO(text.read(_CSV_BLOCK_BYTES).decode("utf-8-sig", "replace"))))
 
 
-def _json_field(field: pa.Field) -> pa.Field:
-    """Field that pyarrow reads from JSON; it reads no dates and times."""
-    return field.with_type(pa.string()) if pa.types.is_date(field.type) or pa.types.is_time(field.type) else field
+def _is_number(column: FileColumn) -> bool:
+    return column.declared is None and column.arrow in (pa.int64(), pa.float64())
 
 
-def _blocks(text: Any) -> Iterator[bytes]:
-    """Yield lines of about 1 MB."""
-    rest = b""
-    while data := text.read(_BLOCK_BYTES):
-        lines, _, rest = (rest + data).rpartition(b"\n")
-        if lines.strip():
-            yield lines
-    if rest.strip():
-        yield rest
+def _in_csv(column: FileColumn) -> pa.DataType:
+    """Type that pyarrow reads; it makes large floats infinite, and refuses offsets and further digits of seconds."""
+    if _is_number(column):
+        return pa.string()
+    if pa.types.is_timestamp(column.arrow):
+        return pa.timestamp("us", "UTC" if column.sql.startswith("TIMESTAMP_LTZ") else None)
+    return {"time32": pa.time64("us"), "float": pa.float64()}.get(str(column.arrow).partition("[")[0], column.arrow)
 
 
-def _parsed(block: bytes, schema: pa.Schema | None, unexpected: str) -> pa.Table:
-    options = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior=unexpected)
-    return pj.read_json(io.BytesIO(block), pj.ReadOptions(False, len(block) + 1), options)
+def _exact(field: pa.Field, texts: pa.Array) -> pa.Field:
+    """Field of a type that its cells write: "007" is a text, and so are cells that are UTF-8, which pyarrow takes for bytes."""
+    if field.type == pa.float64():
+        cells_for_flink(column_of_field(field), texts, 2, exact_numbers)
+    return field.with_type(texts.type) if field.type == pa.int64() and has_other_numbers(texts) else field
 
 
 def _unpacked(source: Any, path: str) -> Any:
@@ -296,73 +135,22 @@ def _unpacked(source: Any, path: str) -> Any:
     return source
 
 
-def checked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Batches whose offsets, indices and texts are valid; a damaged one would show the memory of the process as cells."""
-    done = 0
-    for batch in batches:
-        for name, cells in zip(batch.schema.names, batch.columns):
-            try:
-                cells.validate(full=True)
-            except pa.ArrowInvalid as error:
-                row = next((row for row in range(batch.num_rows) if not _is_valid(cells.slice(row, 1))), 0)
-                raise RowError(
-                    f"column {name!r}, row {done + row + 1} of its row group: the cell is not valid: {error}: write the file "
-                    "again, or leave the column out with selectedCols"
-                ) from None
-        done += batch.num_rows
-        yield batch
-
-
-def _is_valid(cells: pa.Array) -> bool:
-    try:
-        cells.validate(full=True)
-    except pa.ArrowInvalid:
-        return False
-    return True
-
-
-def _slices(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """Yield batches of at most `rows`, which stay small without the dictionaries of their columns."""
-    for batch in batches:
-        step = min(rows, max(1, _TEXT_BYTES // max(sum(map(_longest, batch.columns)), 1)))
-        for start in range(0, batch.num_rows, step):
-            yield batch.slice(start, step)
-
-
-def _longest(cells: pa.Array) -> int:
-    """Bytes of the longest text in the dictionaries of a column."""
-    kind = cells.type
-    if pa.types.is_dictionary(kind):
-        texts = cells.dictionary
-        is_text = pa.types.is_string(texts.type) or pa.types.is_binary(texts.type) or pa.types.is_large_string(texts.type)
-        return (pc.max(pc.binary_length(texts)).as_py() or 0) if is_text else -(-texts.nbytes // max(len(texts), 1))
-    if pa.types.is_map(kind):
-        return max(_longest(cells.keys), _longest(cells.items))
-    if pa.types.is_struct(kind):
-        return sum(_longest(cells.field(place)) for place in range(kind.num_fields))
-    return _longest(cells.values) if pa.types.is_nested(kind) else 0
-
-
-def open_file(path: str) -> Any:
-    """File of pyarrow at a path or an address. A map of memory would end the process where a file becomes shorter."""
-    if not is_remote(path):
-        return pa.OSFile(path)
-    with opened_with_fsspec(path) as (system, inside):
-        return pa.PythonFile(system.open(inside, "rb"), "r")
-
-
-_READERS: dict[str, Callable[[str], FileReader]] = {"parquet": ParquetReader, "feather": _arrow, "orc": _Orc}
+_READERS: dict[str, Callable[[str], FileReader]] = {"parquet": ParquetReader, "feather": arrow_reader, "orc": OrcReader}
 WITHOUT_GROUPS = ("json", "csv")
 FORMATS = (*_READERS, *WITHOUT_GROUPS)
 
 
-def reader_of(format_: str, path: str, schema: pa.Schema | None = None, all_columns: bool = False) -> FileReader:
-    """Open a file. Text has no types of its own: its cells are read by `schema`, or by the beginning of the file."""
+def reader_of(format_: str, path: str, columns: Sequence[FileColumn] = (), others: str = "infer") -> FileReader:
+    """Open a file. Text has no types of its own: its cells are read by `columns`.
+
+    Args:
+        others: Of other columns, which only text has: "infer" types from the beginning of the file, "ignore" or "error".
+    """
     reader: FileReader
-    if format_ == "csv":
-        reader = _Csv(path, schema)
+    if format_ in WITHOUT_GROUPS:
+        reader = (_Csv if format_ == "csv" else _Json)(path, columns, others)
     else:
-        reader = _Json(path, schema, all_columns) if format_ == "json" else _READERS[format_](path)
+        reader = _READERS[format_](path)
     twice = [name for name, count in Counter(reader.schema.names).items() if count > 1]
     if twice:
         raise SchemaError(f"it has two columns {twice[0]!r}: rename one")

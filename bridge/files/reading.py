@@ -18,22 +18,15 @@ from akdl.masking import masked, shown
 from akdl.storage.files import FileError
 from akdl.storage.limits import GROUP
 from bridge.exceptions import BridgeError, ConfigurationError, RowError, SchemaError
+from bridge.files.columnar import MOST_ROWS, FileReader, ParquetReader, RowGroup, open_file
 from bridge.files.file_columns import FileColumn, cells_for_flink, check_type
-from bridge.files.formats import (
-    BATCH_BYTES,
-    MOST_ROWS,
-    FileReader,
-    ParquetReader,
-    RowGroup,
-    open_file,
-    pattern_instead,
-    reader_of,
-)
+from bridge.files.formats import pattern_instead, reader_of
 from bridge.files.listing import FoundFile, partition_values
 from bridge.files.parts import TO_THE_END, WHOLE, CutParts, FilePart, GroupCut
 from bridge.files.predicates import columns_in
 
 PART_BYTES = 1 << 20
+_BATCH_BYTES = 1 << 20
 _MOST_RATIO = 200  # of the cells of a group to the file; an archive has the same
 _HINTS = {
     "parquet": "a whole Parquet file",
@@ -120,12 +113,15 @@ class FileParts:
         with errors_of(self._table.where, part.path, self._table.format):
             file = self._opened(part.path)
             batches, left = self._from(part, file), part.rows
+            before = sum(group.rows for group in file.groups if group.number < part.group) + (self._table.format == "csv")
+            row = before + part.first + 1
             for batch in batches:
                 rest: list[pa.RecordBatch] = []
                 if part.rows != TO_THE_END and batch.num_rows > left:
                     batch, rest = batch.slice(0, left), [batch.slice(left)]
                 left -= batch.num_rows
-                converted = self._converted(batch, part, file)
+                converted = self._converted(batch, part, file, row)
+                row += batch.num_rows
                 if converted.num_rows:
                     yield converted
                 if part.rows != TO_THE_END and not left:
@@ -155,7 +151,7 @@ class FileParts:
         if self._end is not None and self._end[0] == part.path and self._end[1] <= part.first:
             return iter(())
         group = next(group for group in file.groups if group.number == part.group)
-        rows = self._rows_in(group, BATCH_BYTES)
+        rows = self._rows_in(group, _BATCH_BYTES)
         return _without(part.first, file.reader.batches(part.group, file.names, rows))
 
     def _rows_in(self, group: RowGroup, size: int) -> int:
@@ -181,7 +177,7 @@ class FileParts:
             self._open, self._next = None, None
             values = partition_values(path, self._table.roots)
             expected = [column for column in self._table.read if column.name not in values]
-            reader = reader_of(self._table.format, path, _schema(expected), self._table.all_columns)
+            reader = reader_of(self._table.format, path, expected, "error" if self._table.all_columns else "ignore")
             found = {field.name: field.type for field in reader.schema if field.name not in values}
             self._check(found, values)
             names = [column.name for column in self._table.read if column.name in found]
@@ -203,12 +199,12 @@ class FileParts:
                 "declare all of them in schemaStr"
             )
 
-    def _converted(self, batch: pa.RecordBatch, part: FilePart, file: _Opened) -> pa.RecordBatch:
+    def _converted(self, batch: pa.RecordBatch, part: FilePart, file: _Opened, row: int) -> pa.RecordBatch:
         cells, values = [], file.values
         for column in self._table.read:
             place = batch.schema.get_field_index(column.name)
             found = batch.column(place) if place >= 0 else pa.array([values[column.name]] * batch.num_rows, pa.string())
-            cells.append(cells_for_flink(column, found))
+            cells.append(cells_for_flink(column, found, row))
         whole = pa.record_batch(cells, names=[column.name for column in self._table.read])
         group, before = self._decoded
         self._decoded = part[:3], whole.nbytes + (before if group == part[:3] else 0)

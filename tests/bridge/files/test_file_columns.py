@@ -70,7 +70,9 @@ def test_types_without_a_counterpart_are_refused_by_column(type_: pa.DataType) -
     [(pa.array([1_500], pa.timestamp("ns")), "would lose data"), (pa.array([1], pa.time64("us")), "would lose data")],
 )
 def test_cells_that_do_not_fit(cells: pa.Array, words: str) -> None:
-    with pytest.raises(RowError, match=rf"^column 'x': a cell of the type {cells.type!s}".replace("[", r"\[") + f".*{words}"):
+    with pytest.raises(
+        RowError, match=rf"^column 'x', row 1: a cell of the type {cells.type!s}".replace("[", r"\[") + f".*{words}"
+    ):
         cells_for_flink(column_of_field(pa.field("x", cells.type)), cells)
 
 
@@ -112,7 +114,7 @@ def test_declared_types_are_cast(sql: str, cells: pa.Array, expected: list[Any])
     ],
 )
 def test_declared_types_do_not_lose_cells(sql: str, cells: pa.Array) -> None:
-    with pytest.raises(RowError, match="^column 'x': .* declare another type in schemaStr"):
+    with pytest.raises(RowError, match="^column 'x', row 1: .* declare another type in schemaStr"):
         cells_for_flink(declared(sql), cells)
 
 
@@ -126,3 +128,55 @@ def test_types_of_other_files() -> None:
         check_type(declared("TIMESTAMP(3)"), pa.timestamp("ms", "UTC"))
     with pytest.raises(SchemaError, match="cannot become ARRAY<INT>"):
         check_type(declared("ARRAY<INT>"), pa.string())
+
+
+def invalid(kind: pa.DataType, *texts: bytes) -> pa.Array:
+    return pa.array(list(texts), pa.large_binary() if kind == pa.large_string() else pa.binary()).view(kind)
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
+def test_texts_that_are_not_utf8_are_refused_with_their_row(kind: pa.DataType) -> None:
+    cells = invalid(kind, b"ok", b"caf\xe9", b"\xff")
+    told = "^column 'x', row 12: a cell is not UTF-8: declare BYTES for it in schemaStr"
+    for column in (column_of_field(pa.field("x", kind)), declared("STRING"), declared("VARCHAR(9)"), declared("INT")):
+        with pytest.raises(RowError, match=told if column.sql != "INT" else "^column 'x', row "):
+            cells_for_flink(column, cells, 11)
+    nested = pa.ListArray.from_arrays(pa.array([0, 1, 3], pa.int32()), cells.cast(pa.binary()).view(pa.string()))
+    struct = pa.StructArray.from_arrays([nested], ["a"])
+    words = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int8()), nested.values)
+    for odd in (nested, struct, words):
+        with pytest.raises(RowError, match="^column 'x', row 2: a cell is not UTF-8"):
+            cells_for_flink(column_of_field(pa.field("x", odd.type)), odd)
+    assert cells_for_flink(declared("BYTES"), cells).to_pylist() == [b"ok", b"caf\xe9", b"\xff"]
+
+
+def test_damaged_offsets_are_refused() -> None:
+    offsets = pa.py_buffer(np.array([0, 1 << 30, 2], np.int32))
+    cells = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"ab")])
+    for column in (column_of_field(pa.field("x", pa.string())), declared("BYTES"), declared("INT")):
+        with pytest.raises(RowError, match="^column 'x': the file is damaged: "):
+            cells_for_flink(column, cells)
+
+
+@pytest.mark.parametrize(
+    ("sql", "text", "expected"),
+    [
+        ("TIMESTAMP_LTZ(3)", "2024-05-31T18:00:00.250000+09:00", datetime.datetime(2024, 5, 31, 9, 0, 0, 250_000)),
+        ("TIMESTAMP(3)", "2024-05-31 18:00:00.250000", datetime.datetime(2024, 5, 31, 18, 0, 0, 250_000)),
+        ("TIME(3)", "18:00:00.25", datetime.time(18, 0, 0, 250_000)),
+        ("TIME(0)", "18:00", datetime.time(18)),
+        ("TIMESTAMP(3)", "2024-05-31T18:00:00Z", "declare TIMESTAMP_LTZ for it"),
+        ("TIMESTAMP_LTZ(3)", "2024-05-31T18:00:00", "declare TIMESTAMP for it"),
+        ("TIMESTAMP(3)", "2024-05-31T18:00:00.0001", "would lose data"),
+        ("TIME(0)", "18:00:00.5", "would lose data"),
+        ("ARRAY<FLOAT>", [1e39], "it is beyond FLOAT"),
+    ],
+)
+def test_texts_that_are_declared_otherwise(sql: str, text: Any, expected: Any) -> None:
+    column, cells = declared(sql), pa.array([None, text])
+    check_type(column, cells.type)
+    if isinstance(expected, str):
+        with pytest.raises(RowError, match=f"^column 'x', row 2: a cell of the type .* does not fit .*{expected}"):
+            cells_for_flink(column, cells)
+    else:
+        assert cells_for_flink(column, cells).to_pylist() == [None, expected]

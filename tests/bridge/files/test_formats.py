@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
+import gzip
 import pathlib
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bridge.exceptions import BridgeError
+from bridge.files.description import describe
 from bridge.files.formats import format_of, reader_of
+from bridge.files.texts import CsvSeparators, write_csv
+from bridge.schema import Schema
+from tests.bridge.files.test_reading import read
 
 
 @pytest.mark.parametrize(
@@ -42,3 +51,122 @@ def test_a_file_that_becomes_shorter_is_an_error(tmp_path: pathlib.Path) -> None
     path.write_bytes(path.read_bytes()[:1000])
     with pytest.raises((pa.ArrowException, OSError)):
         list(reader.batches(0, ["a"], 1000))
+
+
+def read_csv(folder: pathlib.Path, text: str | bytes, sql: str | None = None, **wanted: Any) -> pa.Table:
+    path = folder / "a.csv"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return read(str(path), schema=None if sql is None else Schema.parse(sql), **wanted)
+
+
+LATER = "x,a\n" + "1.5,1\n" * 900_000  # more than a block
+
+
+@pytest.mark.parametrize(
+    ("text", "sql", "words"),
+    [
+        ("x,a\n1,18446744073709551615\n", None, "column 'a', row 2: .*18446744073709551615 needs more digits.*DECIMAL\\(20, 0\\)"),
+        ("a\n1\n-9223372036854775809\n", None, "column 'a', row 3: .*-9223372036854775809 needs more digits"),
+        ("a\n1.5\n+9007199254740993\n", None, "column 'a', row 3: .*9007199254740993 needs more digits"),
+        ("a\n" + "9" * 5000 + "\n", None, "column 'a', row 2: .*9999 needs more digits"),
+        ("a\n1e400\n", None, "column 'a', row 2: .*it is beyond DOUBLE"),
+        ("a\n1\n1e39\n", "a FLOAT", "column 'a', row 3: .*it is beyond FLOAT"),
+        (LATER + "1.5,9223372036854775808\n", None, "column 'a', row 900002: .*'9223372036854775808' as a scalar of type int64"),
+        (LATER + "9223372036854775808,1\n", None, "column 'x', row 900002: .*9223372036854775808 needs more digits"),
+        (LATER + "1.5,007\n", None, "column 'a', row 900002: .*its first digit is 0"),
+        (LATER + "x,1\n", None, "column 'x', row 900002: .*'x' as a scalar of type double"),
+    ],
+)  # fmt: skip
+def test_numbers_of_csv_are_exact_or_refused(tmp_path: pathlib.Path, text: str, sql: str | None, words: str) -> None:
+    with pytest.raises(BridgeError, match=f"^Source: {tmp_path}/a.csv: {words}"):
+        read_csv(tmp_path, text, sql)
+
+
+@pytest.mark.parametrize(
+    ("cells", "sql", "expected"),
+    [
+        (["00501", "2134"], "STRING", ["00501", "2134"]),
+        (["0x1F", "1"], "STRING", ["0x1F", "1"]),
+        (["0", "-5", " 7 "], "BIGINT", [0, -5, 7]),
+        (["0.5", "1e300", "-inf", "9007199254740992"], "DOUBLE", [0.5, 1e300, float("-inf"), 2.0**53]),
+    ],
+)
+def test_types_of_csv_cells(tmp_path: pathlib.Path, cells: list[str], sql: str, expected: list[Any]) -> None:
+    text = "\n".join(["a", *cells])
+    assert read_csv(tmp_path, text)["a"].to_pylist() == expected
+    assert [column.sql for column in describe("Source", [str(tmp_path)]).columns] == [sql]
+
+
+def test_declared_csv_types_hold_large_integers(tmp_path: pathlib.Path) -> None:
+    text = "a,b\n18446744073709551615,007\n"
+    assert read_csv(tmp_path, text, "a DECIMAL(20, 0), b BIGINT").to_pylist() == [{"a": decimal.Decimal(2**64 - 1), "b": 7}]
+    assert read_csv(tmp_path, text, "a DOUBLE, b STRING").to_pylist() == [{"a": 2.0**64, "b": "007"}]
+    assert read_csv(tmp_path, text, "b INT")["b"].to_pylist() == [7]
+
+
+def test_instants_of_csv(tmp_path: pathlib.Path) -> None:
+    text = "t\n2024-04-29T14:38:00+02:00\n2024-04-29 12:38:00.5Z\n\n"
+    expected = [datetime.datetime(2024, 4, 29, 12, 38), datetime.datetime(2024, 4, 29, 12, 38, 0, 500_000)]
+    for sql in (None, "t TIMESTAMP_LTZ(3)", "t TIMESTAMP_LTZ(6)"):
+        assert read_csv(tmp_path, text, sql)["t"].to_pylist() == expected
+    assert [column.sql for column in describe("Source", [str(tmp_path)]).columns] == ["TIMESTAMP_LTZ(6)"]
+    for sql, cell, words in (
+        ("t TIMESTAMP(3)", "12:38:00Z", "expected no zone offset.*: declare TIMESTAMP_LTZ for it"),
+        ("t TIMESTAMP_LTZ(3)", "12:38:00", "expected a zone offset.*: declare TIMESTAMP for it"),
+    ):
+        with pytest.raises(BridgeError, match=f"^Source: {tmp_path}/a.csv: column 't', row 2: .*{words}"):
+            read_csv(tmp_path, f"t\n2024-04-29 {cell}\n", sql)
+
+
+def test_cells_of_a_csv_sink_are_read_as_they_were(tmp_path: pathlib.Path) -> None:
+    at = datetime.datetime(2024, 4, 29, 12, 38, 0, 250_000)
+    columns = {
+        "at TIMESTAMP(3)": pa.array([at, None], pa.timestamp("ms")),
+        "hour TIME(3)": pa.array([at.time(), None], pa.time32("ms")),
+        "short TIME(0)": pa.array([datetime.time(6, 30), None], pa.time32("s")),
+        "f FLOAT": pa.array([0.1, float("inf")], pa.float32()),
+        "price DECIMAL(20, 2)": pa.array([decimal.Decimal("123456789012345678.90"), None]),
+    }
+    names = [sql.split()[0] for sql in columns]
+    batch = pa.record_batch(list(columns.values()), names)
+    with pa.OSFile(str(tmp_path / "rows"), "wb") as file:
+        write_csv(file, batch, CsvSeparators())
+    text = ",".join(names) + "\n" + (tmp_path / "rows").read_text()
+    assert read_csv(tmp_path, text, ", ".join(columns)).to_pylist() == batch.to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("text", "sql", "words"),
+    [
+        (b"x,a\n1,ok\n2,caf\xe9\n", None, "column 'a', row 3: .*UTF8"),
+        (b"x,a\n1,ok\n2,caf\xe9\n", "a STRING", "column 'a', row 3: .*UTF8"),
+        (b"a\n" + b"ok\n" * 1_500_000 + b"\xff\n", None, "column 'a', row 1500002: .*UTF8"),
+        (b"caf\xe9\n1\n", None, "cannot be read: expected the format csv, .*'utf-8' codec can't decode byte 0xe9"),
+    ],
+)  # fmt: skip
+def test_csv_that_is_not_utf8_is_refused(tmp_path: pathlib.Path, text: bytes, sql: str | None, words: str) -> None:
+    with pytest.raises(BridgeError, match=f"^Source: {tmp_path}/a.csv:? {words}"):
+        read_csv(tmp_path, text, sql)
+    if sql is None and text.startswith(b"x"):
+        assert read_csv(tmp_path, text, "a BYTES")["a"].to_pylist() == [b"ok", b"caf\xe9"]
+        assert read_csv(tmp_path, text, "x INT")["x"].to_pylist() == [1, 2]
+
+
+def test_two_csv_columns_of_one_name_are_refused(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "0.csv").write_text("a\n1\n")
+    (tmp_path / "1.csv").write_text("a,b,a\n1,2,3\n")
+    for wanted in ({}, {"selected": ["a"]}, {"schema": Schema.parse("a INT")}):
+        with pytest.raises(BridgeError, match=f"^Source: {tmp_path}/1.csv: it has two columns 'a': rename one"):
+            read(str(tmp_path), **wanted)
+
+
+@pytest.mark.fault("security", "A row of CSV without an end is an error")
+def test_a_row_of_csv_without_an_end_is_refused(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "a.csv.gz"
+    for line in (b"A" * (1 << 20), b"A\n" * (1 << 19)):
+        with gzip.open(path, "wb", 1) as file:
+            file.write(b'a\n"')
+            for _ in range(32):
+                file.write(line)
+        with pytest.raises(BridgeError, match=f"^Source: {path}: a row has more than 4 MB, or a quote is not closed"):
+            read(str(path))

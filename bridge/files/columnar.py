@@ -1,0 +1,267 @@
+"""Readers of Parquet, Arrow and ORC files, row group by row group.
+
+Readers use one thread each, since Flink runs one per slot, and hold little more than a batch.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.orc as po
+import pyarrow.parquet as pq
+
+from akdl.storage.files import is_remote, opened_with_fsspec
+from bridge.exceptions import RowError
+from bridge.files.parts import TO_THE_END, WHOLE
+
+MOST_ROWS = 1 << 16  # of a batch: encoded sizes say little of repeated text
+_TEXT_BYTES = 64 << 20  # of the texts of dictionaries in a batch
+_SAMPLE_ROWS = _DELTA_ROWS = 1024
+_MOST_OF_GROUP = 1 << 48  # rows, so that numbers of parts are numbers of Python's sequences
+
+
+class RowGroup(NamedTuple):
+    """A group of rows and an estimate of its bytes. Where `rows` are unknown, the first of them are a sample."""
+
+    number: int
+    rows: int
+    size: int
+    sample_rows: int = 0
+    sample_size: int = 0
+
+
+class FileReader:
+    """An open file."""
+
+    schema: pa.Schema
+    size: int  # bytes of the file
+
+    def groups(self, columns: Sequence[str]) -> Iterator[RowGroup]:
+        """Yield the groups, with estimates for some columns."""
+        raise NotImplementedError
+
+    def batches(self, group: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a group in batches of at most `rows`, where the format permits it."""
+        raise NotImplementedError
+
+
+class ParquetReader(FileReader):
+    """A Parquet file."""
+
+    def __init__(self, path: str) -> None:
+        # Local columns are read in small pieces; from a storage, all columns of a row group with few calls.
+        remote = is_remote(path)
+        self._path, buffer = path, 0 if remote else 1 << 16
+        self._read = functools.partial(pq.ParquetFile, pre_buffer=remote, buffer_size=buffer)
+        # Nanoseconds end in 2262, and "no end" of a warehouse is 9999-12-31.
+        self.file = self._read(open_file(path), coerce_int96_timestamp_unit="us")
+        self.schema, self.size = self.file.schema_arrow, open_file(path).size()
+
+    def groups(self, columns: Sequence[str]) -> Iterator[RowGroup]:
+        metadata, leaves = self.file.metadata, self._leaves(columns)
+        for number in range(metadata.num_row_groups):
+            group = metadata.row_group(number)
+            if not 0 <= group.num_rows < _MOST_OF_GROUP:
+                raise ValueError(f"its row group {number} claims to have {group.num_rows} rows")
+            yield RowGroup(number, group.num_rows, sum(group.column(place).total_uncompressed_size for place, _ in leaves))
+
+    def _leaves(self, columns: Sequence[str]) -> list[tuple[int, str]]:
+        """Places of columns in the file, and their paths, each of which ends with a point."""
+        schema = self.file.metadata.schema
+        paths = ((place, f"{schema.column(place).path}.") for place in range(len(schema)))
+        return [(place, path) for place, path in paths if any(path.startswith(f"{name}.") for name in columns)]
+
+    def batches(self, group: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        schema, leaves = self.file.metadata.schema, self._leaves(columns)
+        rows = self._bounded(group, leaves, rows)
+        batches = self.file.iter_batches(rows, [group], list(columns), use_threads=False)
+        paths = [path for place, path in leaves if schema.column(place).physical_type == "INT96"]
+        int96 = [name for name in columns if any(path.startswith(f"{name}.") for path in paths)]
+        return checked(self._with_nanoseconds(batches, group, int96, rows) if int96 else batches)
+
+    def _bounded(self, group: int, leaves: Sequence[tuple[int, str]], rows: int) -> int:
+        """Rows of a batch that stays small where each row has the longest text of a dictionary.
+
+        A dictionary has each text once, so a file of a kilobyte can claim 65,536 texts of a megabyte.
+        """
+        found, longest = self.file.metadata.row_group(group), 0
+        for place, path in leaves:
+            chunk = found.column(place)
+            if chunk.physical_type != "BYTE_ARRAY" or chunk.total_uncompressed_size * rows <= _TEXT_BYTES:
+                continue
+            if "DELTA_BYTE_ARRAY" in chunk.encodings:
+                rows = min(rows, _DELTA_ROWS)  # a text begins like the one before it, with any number of characters
+            file = self._read(open_file(self._path), metadata=self.file.metadata, read_dictionary=[path[:-1]])
+            samples = file.iter_batches(_SAMPLE_ROWS, [group], [path[:-1]], use_threads=False)
+            # There is no dictionary before the first value.
+            of_path = next(filter(None, (_longest(sample.column(0)) for sample in samples)), 0)
+            longest += of_path * -(-chunk.num_values // max(found.num_rows, 1))
+        return min(rows, max(1, _TEXT_BYTES // max(longest, 1)))
+
+    def _with_nanoseconds(
+        self, batches: Iterator[pa.RecordBatch], group: int, int96: Collection[str], rows: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Batches whose INT96 columns have nanoseconds where microseconds would lose some."""
+        by_arrow = "parquet-cpp" in (self.file.metadata.created_by or "")
+        exact = self._read(open_file(self._path)).iter_batches(rows, [group], list(int96), use_threads=False)
+        waiting: pa.Table | None = None
+        for batch in batches:
+            while waiting is None or len(waiting) < batch.num_rows:
+                waiting = pa.Table.from_batches([*(() if waiting is None else waiting.to_batches()), next(exact)])
+            for name in int96:
+                place = batch.schema.get_field_index(name)
+                cells, found = batch.column(place), pa.concat_arrays(waiting[name].slice(0, batch.num_rows).chunks)
+                if by_arrow and not pa.types.is_nested(cells.type):
+                    cells = _before_1970(cells, found)
+                # Outside of 1677 to 2262 the reader wraps nanoseconds around, as the cast does.
+                if cells.cast(found.type, safe=False).equals(found):
+                    found = cells
+                else:
+                    cells.cast(found.type)  # fails outside of these years
+                if found is not batch.columns[place]:
+                    cells = [*batch.columns[:place], found, *batch.columns[place + 1 :]]
+                    batch = pa.record_batch(cells, batch.schema.names)
+            waiting = waiting.slice(batch.num_rows)
+            yield batch
+
+
+def _before_1970(cells: pa.Array, found: pa.Array) -> pa.Array:
+    """Instants of INT96 that Arrow has written: its negative times of a day are read as 584 years more.
+
+    So an instant between 2262 and 2554 that is not midnight stands for one before 1970, which `found` has in nanoseconds.
+    """
+    numbers = cells.view(pa.int64()).fill_null(0).to_numpy()
+    wrong = (numbers > 2**63 // 1000) & (numbers <= 2**64 // 1000) & (numbers % (86_400 * 10**6) != 0)
+    return pc.if_else(pa.array(wrong), found.cast(cells.type, safe=False), cells)
+
+
+class _ArrowFile(FileReader):
+    def __init__(self, path: str) -> None:
+        self._source = open_file(path)
+        self.schema = self._reader(None).schema
+        self.size = self._source.size()
+
+    def _reader(self, columns: Sequence[str] | None) -> Any:
+        fields = None if columns is None else [self.schema.get_field_index(name) for name in columns]
+        options = pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
+        return pa.ipc.open_file(self._source, options=options)
+
+    def groups(self, columns: Sequence[str]) -> Iterator[RowGroup]:
+        reader = self._reader(self.schema.names[:1])
+        for number in range(reader.num_record_batches):
+            yield RowGroup(number, reader.get_batch(number).num_rows, self.size // reader.num_record_batches)
+
+    def batches(self, group: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        return slices(checked([self._reader(columns).get_batch(group)]), rows)
+
+
+class WholeFile(FileReader):
+    """A file without groups, which is one: `_size` estimates its bytes, and `_first` are the rows and bytes of a sample."""
+
+    _path: str
+    _size: int
+    _first: tuple[int, int]
+
+    def groups(self, columns: Sequence[str]) -> Iterator[RowGroup]:
+        yield RowGroup(WHOLE, TO_THE_END, self._size, *self._first)
+
+
+class _ArrowStream(WholeFile):
+    def __init__(self, path: str) -> None:
+        self._path = path
+        with open_file(path) as source:
+            reader = pa.ipc.open_stream(source)
+            self.schema = reader.schema
+            first, self.size = next(checked(reader), None), source.size()
+            self._size = 2 * self.size
+        self._first = (1, 1) if first is None else (max(1, first.num_rows), max(1, first.nbytes))
+
+    def batches(self, group: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        fields = [self.schema.get_field_index(name) for name in columns]
+        with open_file(self._path) as source:
+            options = pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
+            yield from slices(checked(pa.ipc.open_stream(source, options=options)), rows)
+
+
+def arrow_reader(path: str) -> FileReader:
+    with open_file(path) as source:
+        is_file = source.read(6) == b"ARROW1"
+    return _ArrowFile(path) if is_file else _ArrowStream(path)
+
+
+class OrcReader(FileReader):
+    def __init__(self, path: str) -> None:
+        source = open_file(path)
+        self._file = po.ORCFile(source)
+        self.schema, self.size = self._file.schema, source.size()
+
+    def groups(self, columns: Sequence[str]) -> Iterator[RowGroup]:
+        stripes, first = self._file.nstripes, self.schema.names[:1]
+        for number in range(stripes):
+            rows = self._file.nrows if stripes == 1 else self._file.read_stripe(number, first).num_rows
+            yield RowGroup(number, rows, self._file.content_length // stripes)
+
+    def batches(self, group: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        return slices(checked([self._file.read_stripe(group, list(columns))]), rows)
+
+
+def checked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Batches whose offsets, indices and texts are valid; a damaged one would show the memory of the process as cells."""
+    done = 0
+    for batch in batches:
+        for name, cells in zip(batch.schema.names, batch.columns):
+            try:
+                # Texts that are not UTF-8 may be declared BYTES, and are refused where they become cells.
+                (cells.view(pa.binary()) if pa.types.is_string(cells.type) else cells).validate(full=True)
+            except pa.ArrowInvalid as error:
+                if "UTF8" in str(error):
+                    continue
+                row = next((row for row in range(batch.num_rows) if not _is_valid(cells.slice(row, 1))), 0)
+                raise RowError(
+                    f"column {name!r}, row {done + row + 1} of its row group: the cell is not valid: {error}: write the file "
+                    "again, or leave the column out with selectedCols"
+                ) from None
+        done += batch.num_rows
+        yield batch
+
+
+def _is_valid(cells: pa.Array) -> bool:
+    try:
+        cells.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def slices(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield batches of at most `rows`, which stay small without the dictionaries of their columns."""
+    for batch in batches:
+        step = min(rows, max(1, _TEXT_BYTES // max(sum(map(_longest, batch.columns)), 1)))
+        for start in range(0, batch.num_rows, step):
+            yield batch.slice(start, step)
+
+
+def _longest(cells: pa.Array) -> int:
+    """Bytes of the longest text in the dictionaries of a column."""
+    kind = cells.type
+    if pa.types.is_dictionary(kind):
+        texts = cells.dictionary
+        is_text = pa.types.is_string(texts.type) or pa.types.is_binary(texts.type) or pa.types.is_large_string(texts.type)
+        return (pc.max(pc.binary_length(texts)).as_py() or 0) if is_text else -(-texts.nbytes // max(len(texts), 1))
+    if pa.types.is_map(kind):
+        return max(_longest(cells.keys), _longest(cells.items))
+    if pa.types.is_struct(kind):
+        return sum(_longest(cells.field(place)) for place in range(kind.num_fields))
+    return _longest(cells.values) if pa.types.is_nested(kind) else 0
+
+
+def open_file(path: str) -> Any:
+    """File of pyarrow at a path or an address. A map of memory would end the process where a file becomes shorter."""
+    if not is_remote(path):
+        return pa.OSFile(path)
+    with opened_with_fsspec(path) as (system, inside):
+        return pa.PythonFile(system.open(inside, "rb"), "r")

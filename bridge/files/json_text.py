@@ -1,0 +1,251 @@
+"""Lines of JSON as tables: limits on hostile text, numbers that stay exact, and the place of what does not fit. Pure."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+
+from akdl.storage.limits import TEXT, LimitError
+from bridge.exceptions import RowError
+from bridge.files.file_columns import REMEDY, FileColumn, inexact, is_inexact, not_utf8
+
+_BLOCK_BYTES = 1 << 20
+_MOST_LEVELS = 100  # pyarrow's reader recurses, and ends the process some thousand levels deep
+_STEPS = np.zeros(256, np.int8)  # of the depth, by characters
+_STEPS[list(b"[{")], _STEPS[list(b"]}")] = 1, -1
+_LONG = re.compile(rb"\d{16}")
+_TWICE = re.compile(r"Column\(/(.*)\) was specified twice")
+_ROW = re.compile(r"^JSON parse error: | in row \d+$")
+_MOST_SHOWN = 60
+
+
+def blocks(text: pa.NativeFile) -> Iterator[tuple[int, bytes]]:
+    """Yield lines of about 1 MB, and the number of the first of them."""
+    line, pieces, size = 1, list[bytes](), 0
+    data = text.read(_BLOCK_BYTES).removeprefix(b"\xef\xbb\xbf")
+    while data:
+        following = text.read(_BLOCK_BYTES)
+        lines, end, rest = data.rpartition(b"\n") if following else (data, b"\n", b"")
+        if end:
+            block = b"".join([*pieces, lines])
+            if block.strip():
+                yield line, block
+            line, pieces, size = line + block.count(b"\n") + 1, [], 0
+        pieces.append(rest)
+        size += len(rest)
+        try:
+            TEXT.check(size)
+        except LimitError as error:
+            raise RowError(f"line {line}: {error}") from None
+        data = following
+
+
+def schema_of(line: int, block: bytes, columns: Sequence[FileColumn]) -> pa.Schema:
+    """Types of the rows of the first block. Times are instants if all have an offset, and texts in arrays and objects."""
+    known = {column.name: column.arrow for column in columns}
+    schema = rows_of(line, block, columns, "infer").schema
+    texts = _parsed(block, pa.schema([(field.name, _in_json(field.type)) for field in schema]), "ignore")
+    return pa.schema([(name, known.get(name) or _time_or_text(cells)) for name, cells in zip(schema.names, texts.columns)])
+
+
+def rows_of(line: int, block: bytes, columns: Sequence[FileColumn], others: str) -> pa.Table:
+    """Table of the rows of a block that begins with this line; RowError with line and column where one does not fit.
+
+    Args:
+        others: What pyarrow does with other keys: "infer", "ignore" or "error".
+    """
+    try:
+        return _read(block, columns, others)
+    except (pa.ArrowException, ValueError):
+        raise RowError(_fault(line, block.split(b"\n"), columns, others)) from None
+
+
+def _read(block: bytes, columns: Sequence[FileColumn], others: str) -> pa.Table:
+    block.decode()
+    lines = block.count(b"\n") + 1
+    if not (block.startswith(b"{") and block.endswith(b"}") and block.count(b"}\n{") == lines - 1):
+        lines = sum(map(_is_object, block.split(b"\n")))
+    if block.count(b"[") + block.count(b"{") - lines > _MOST_LEVELS - 1:
+        for line in block.split(b"\n"):
+            if line.count(b"[") + line.count(b"{") > _MOST_LEVELS:
+                _check_depth(line)
+    table = _parsed(block, pa.schema([(column.name, _in_json(column.arrow)) for column in columns]), others)
+    if table.num_rows != lines:
+        raise ValueError("got other values behind it")
+    declared = {column.name for column in columns if column.declared is not None}
+    inferred = [name for name in table.schema.names if name not in declared]
+    _check_integers(block, [name for name in inferred if any(map(_is_doubtful, table[name].chunks))])
+    for place, column in enumerate(columns):
+        if "BYTES" in column.sql or "BINARY" in column.sql:
+            table = table.set_column(place, column.name, pa.array(_decoded(table[column.name].to_pylist()), column.arrow))
+    return table
+
+
+def _parsed(block: bytes, schema: pa.Schema, others: str) -> pa.Table:
+    options = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior=others)
+    return pj.read_json(io.BytesIO(block), pj.ReadOptions(False, len(block) + 1), options)
+
+
+def _is_object(line: bytes) -> bool:
+    """False for a blank line; others begin and end an object, which pyarrow would also read from several lines."""
+    line = line.strip()
+    if line and not (line.startswith(b"{") and line.endswith(b"}")):
+        raise ValueError(f"got {line[:_MOST_SHOWN].decode('utf-8', 'replace')}")
+    return bool(line)
+
+
+def _in_json(kind: pa.DataType) -> pa.DataType:
+    """Type that pyarrow reads; it reads no dates and bytes, drops the offsets of times, and makes large floats infinite."""
+    if pa.types.is_list(kind):
+        return pa.list_(_in_json(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_in_json(field.type)) for field in kind])
+    if pa.types.is_temporal(kind) or pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        return pa.string()
+    return pa.float64() if kind == pa.float32() else kind
+
+
+def _time_or_text(cells: pa.ChunkedArray) -> pa.DataType:
+    for unit in ("s", "ms", "us") if pa.types.is_string(cells.type) else ():
+        for zone in (None, "UTC"):
+            try:
+                return cells.cast(pa.timestamp(unit, zone)).type
+            except pa.ArrowInvalid:
+                pass
+    return cells.type
+
+
+def _check_depth(line: bytes) -> None:
+    text = line.replace(rb"\\", b"").replace(rb"\"", b"")
+    depth = quotes = 0
+    for start in range(0, len(text), _BLOCK_BYTES):
+        part = np.frombuffer(text, np.uint8, min(_BLOCK_BYTES, len(text) - start), start)
+        all_quotes = quotes + np.cumsum(part == ord('"'))
+        depths = depth + np.cumsum(_STEPS[part] * (all_quotes % 2 == 0))
+        if depths.max() > _MOST_LEVELS:
+            raise ValueError(f"arrays and objects are nested more than {_MOST_LEVELS} levels deep")
+        depth, quotes = int(depths[-1]), int(all_quotes[-1])
+
+
+def _is_doubtful(cells: pa.Array) -> bool:
+    """True where a DOUBLE may have lost digits of an integer."""
+    if pa.types.is_nested(cells.type):
+        return any(map(_is_doubtful, cells.flatten() if pa.types.is_struct(cells.type) else [cells.flatten()]))
+    return cells.type == pa.float64() and bool(pc.any(pc.greater_equal(pc.abs(cells), 2.0**53)).as_py())
+
+
+class _Digits(str):
+    """An integer of JSON."""
+
+
+class _InexactError(ValueError):
+    pass
+
+
+def _check_integers(block: bytes, names: Sequence[str]) -> None:
+    for line in block.split(b"\n") if names else ():
+        row = _row(line) if _LONG.search(line) else {}
+        for name in names:
+            _refuse_inexact(name, row.get(name))
+
+
+def _refuse_inexact(name: str, value: object) -> None:
+    if isinstance(value, _Digits) and is_inexact(value):
+        raise _InexactError(f"column {name!r}: {inexact(value)}")
+    for each in value if isinstance(value, list) else value.values() if isinstance(value, dict) else ():
+        _refuse_inexact(name, each)
+
+
+def _row(line: bytes) -> dict[str, object]:
+    """The object in a line, with integers as text; nothing if it is not JSON."""
+    try:
+        row = json.loads(line.decode("utf-8", "surrogateescape"), parse_int=_Digits)
+    except (ValueError, RecursionError):
+        return {}
+    return row if isinstance(row, dict) else {}
+
+
+def _decoded(value: object) -> object:
+    """Bytes of a text in base64, or of lists of them, as Flink and Kafka read them."""
+    if isinstance(value, list):
+        return list(map(_decoded, value))
+    return None if value is None else base64.b64decode("".join(str(value).split()), validate=True)
+
+
+def _error(block: bytes, columns: Sequence[FileColumn], others: str) -> Exception | None:
+    try:
+        if block.strip():
+            _read(block, columns, others)
+    except (pa.ArrowException, ValueError) as error:
+        return error
+    return None
+
+
+def _first(count: int, error: Callable[[int], Exception | None]) -> int:
+    """Place of the first thing with which those before it are an error, as all are."""
+    right, wrong = 0, count
+    while wrong - right > 1:
+        middle = (right + wrong) // 2
+        right, wrong = (middle, wrong) if error(middle) is None else (right, middle)
+    return right
+
+
+def _fault(first: int, lines: Sequence[bytes], columns: Sequence[FileColumn], others: str) -> str:
+    """Describe the first line that cannot be read with those before it."""
+    place = _first(len(lines), lambda count: _error(b"\n".join(lines[:count]), columns, others))
+    line, where = lines[place], f"line {first + place}"
+    error, row = _error(line, [], "ignore"), _row(line)
+    if isinstance(error, UnicodeDecodeError):
+        wrong_names = [name for name, value in row.items() if not _is_utf8([name, value])]
+        return f"{where}{f', column {wrong_names[0]!r}' if wrong_names else ''}: {not_utf8(error)}"
+    if error is not None:
+        return f"{where}: expected an object in one line: {_reason(error)}"
+    error = _error(line, columns, others) or _error(b"\n".join(lines[: place + 1]), columns, others)
+    if isinstance(error, _InexactError):
+        return f"{where}, {error}"
+    if twice := _TWICE.search(str(error)):
+        return f"{where}: expected the key {twice[1]!r} once, got it twice"
+    if _error(line, columns, "ignore") is not None:
+        column = columns[_first(len(columns), lambda count: _error(line, columns[:count], "ignore"))]
+        cell, coded = row.get(column.name), " in base64" if pa.types.is_binary(column.arrow) else ""
+        shown = json.dumps(cell, ensure_ascii=False)[:_MOST_SHOWN].strip('"' if isinstance(cell, _Digits) else "")
+        return f"{where}, column {column.name!r}: expected {column.sql}{coded}, got {shown}: {REMEDY}"
+    known = pa.struct([(column.name, column.arrow) for column in columns])
+    key = _unknown_key(row, known)
+    if key and others == "error":
+        return (
+            f"{where} has the key {key!r}, which the beginning of the first file lacks: name the columns to read in "
+            "selectedCols, or declare all of them in schemaStr"
+        )
+    return f"{where}: {_reason(error)}: declare the columns to read in schemaStr"
+
+
+def _reason(error: Exception | None) -> str:
+    return _ROW.sub("", str(error)).strip()
+
+
+def _is_utf8(value: object) -> bool:
+    try:
+        return bool(json.dumps(value, ensure_ascii=False).encode())
+    except UnicodeEncodeError:
+        return False
+
+
+def _unknown_key(value: object, kind: pa.DataType) -> str | None:
+    """Name of the first key that a type lacks."""
+    if isinstance(value, list) and pa.types.is_list(kind):
+        return next(filter(None, (_unknown_key(each, kind.value_type) for each in value)), None)
+    for key, each in value.items() if isinstance(value, dict) and pa.types.is_struct(kind) else ():
+        place = kind.get_field_index(key)
+        inner = "" if place < 0 else _unknown_key(each, kind.field(place).type)
+        if inner is not None:
+            return f"{key}.{inner}".rstrip(".")
+    return None
