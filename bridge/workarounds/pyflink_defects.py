@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _SELECTOR = "org.apache.logging.log4j.core.selector.BasicContextSelector"
 _METADATA = "org.apache.calcite.rel.metadata"
+_ZONE = "table.local-time-zone"
 _planner: Any = None  # the class loader of Flink's planner
 
 
@@ -70,6 +71,12 @@ def know_planner(table_env: StreamTableEnvironment) -> None:
     open_gateway()
     if _planner is None:
         _planner = table_env._j_tenv.getPlanner().getClass().getClassLoader()
+
+
+def know_zone(table_env: StreamTableEnvironment) -> None:
+    # `TableConfig.getLocalTimeZone` does not look at the configuration that the environment was made with, while SQL does.
+    config = table_env.get_config()
+    config.set(_ZONE, config.get(_ZONE, "default"))
 
 
 def give_savepoints_a_format() -> None:

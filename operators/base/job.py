@@ -15,7 +15,7 @@ from bridge.interrupts import waited_for
 from bridge.member.registry import begin_groups, forget_groups, stop_groups
 from bridge.schema import Schema
 from bridge.table_env import parallelism_of
-from bridge.workarounds.pyflink_defects import columns_of, forget_ended_clusters, log_handlers_kept
+from bridge.workarounds.pyflink_defects import columns_of, forget_ended_clusters, know_zone, log_handlers_kept
 from operators.alink.java_times import zone_of
 from operators.flink.env import shows_process_output
 from operators.flink.slots import Need, check_slots, rest_of
@@ -90,6 +90,7 @@ def schema_of(where: str, table: Table) -> Schema:
 
 
 def session_zone(name: str | None, table_env: StreamTableEnvironment) -> tzinfo:
+    know_zone(table_env)
     return zone_of(name or table_env.get_config().get_local_timezone())
 
 

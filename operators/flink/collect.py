@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bridge.workarounds.pyflink_defects import columns_of
+from bridge.workarounds.pyflink_defects import columns_of, know_zone
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,6 +43,7 @@ def arrow_of(table: Any, batches: Sequence[pa.RecordBatch]) -> pa.Table:
     """Arrow table of a table's batches, with instants in the session's time zone."""
     from bridge.flink.arrow_operators import arrow_types
 
+    know_zone(table._t_env)
     names, types = columns_of(table)
     zone = _zone(table._j_table.getTableEnvironment().getConfig().getLocalTimeZone())
     arrow = pa.Table.from_batches(batches) if batches else arrow_types(table).empty_table()

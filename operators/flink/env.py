@@ -18,7 +18,7 @@ from bridge.table_env import SAVEPOINT_PATHS, planning
 from bridge.workarounds.beam_workers import fix_workers
 from bridge.workarounds.local_python import python_of_local_jobs
 from bridge.workarounds.local_servers import close_servers, listen_in_private
-from bridge.workarounds.pyflink_defects import give_savepoints_a_format, know_planner
+from bridge.workarounds.pyflink_defects import give_savepoints_a_format, know_planner, know_zone
 from bridge.workarounds.rpc_system import share_rpc_system
 from operators.alink.settings import AlinkGlobalConfiguration, note_flink_home, port_of
 from operators.flink.jars import jar_urls, plugin_manager
@@ -358,6 +358,7 @@ def _with_table_env(env: StreamExecutionEnvironment, parallelism: int | None, co
     settings = EnvironmentSettings.in_batch_mode() if batch else EnvironmentSettings.in_streaming_mode()
     table_env = StreamTableEnvironment.create(env, environment_settings=settings)
     know_planner(table_env)
+    know_zone(table_env)
     give_savepoints_a_format()
     fix_workers()
     close_servers(table_env)

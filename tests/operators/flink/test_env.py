@@ -10,6 +10,8 @@ import pytest
 
 from bridge.exceptions import ConfigurationError
 from operators import AlinkGlobalConfiguration, MLEnv, getMLEnv, resetEnv, useCustomEnv, useLocalEnv, useRemoteEnv
+from operators.base.job import session_zone
+from operators.flink.collect import arrow_of
 from operators.flink.env import prepare_for_batch, shows_process_output
 from operators.flink.java import start_java
 
@@ -109,7 +111,6 @@ def test_settings_of_a_local_environment() -> None:
     assert stream.get("execution.batch-shuffle-mode", "unset") == "unset"
 
 
-@pytest.mark.flink
 def test_an_environment_by_default() -> None:
     resetEnv()
     assert getMLEnv().benv.get_parallelism() == os.cpu_count()
@@ -126,6 +127,21 @@ def _custom(**settings: str) -> tuple[object, object]:
         configuration.set_string(key.replace("__", "-").replace("_", "."), value)
     stream_env = StreamExecutionEnvironment.get_execution_environment(configuration)
     return stream_env, StreamTableEnvironment.create(stream_env, EnvironmentSettings.in_batch_mode())
+
+
+@pytest.mark.flink
+@pytest.mark.fault("data", "Instants come back in the time zone of the environment's configuration")
+def test_the_time_zone_of_the_configuration() -> None:
+    zone = {"table.local-time-zone": "America/New_York"}
+    _, batch, _, stream = useLocalEnv(1, config=zone)
+    assert {each.get_config().get_local_timezone() for each in (batch, stream)} == {"America/New_York"}
+    own = _custom(**zone)[1]
+    assert own.get_config().get_local_timezone() != "America/New_York", "Flink looks at the configuration: know_zone can go"
+    table = own.sql_query("SELECT TO_TIMESTAMP_LTZ(0, 0) AS t")
+    assert str(arrow_of(table, []).schema.field("t").type) == "timestamp[ms, tz=America/New_York]"
+    assert str(session_zone(None, _custom(**zone)[1])) == "America/New_York"
+    own.get_config().set_local_timezone("Asia/Tokyo")
+    assert str(session_zone(None, own)) == "Asia/Tokyo"
 
 
 @pytest.mark.flink
