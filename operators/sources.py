@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from akdl.masking import shown
 from akdl.storage.limits import TABLE, LimitError
@@ -24,12 +25,13 @@ from operators.params.accessors import AkSourceParams, CsvParams, RandomStreamPa
 from operators.prepare.fetched_file import fetched, is_name_of_flink
 from operators.stream_operator import StreamOperator
 from operators.tables.csv_cells import cell_sql, has_no_cast
-from operators.tables.csv_rows import LINE_ENDS, CsvForm, has_blank_line, not_utf8, open_bytes, open_csv, read_csv
+from operators.tables.csv_rows import LINE_ENDS, CsvForm, check_header, has_blank_line, not_utf8, open_bytes, open_csv, read_csv
 from operators.tables.memory_table import memory_table
 
 if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment, Table
 
+T = TypeVar("T")
 _PIECE = 16 << 20  # bytes of a CSV file that are searched at once
 _numbers = itertools.count()
 
@@ -54,6 +56,8 @@ class _CsvSource(CsvParams, SourceOperator):
             table = _read_by_flink(table_env, path, texts, form)
             if os.path.exists(path):
                 remember(CsvFiles(name, tuple(_files(path)), schema, form))
+                for file in _files(path):
+                    _check_header(f"{name}: {file}", file, schema, form)
         else:
             rows: list[tuple[Any, ...]] = []
             with fetched(name, "filePath", path) as found:
@@ -146,12 +150,23 @@ def _has_blank_line(path: str) -> bool:
 def _rows(where: str, path: str, schema: Schema, form: CsvForm, lenient: bool) -> list[tuple[Any, ...]]:
     try:
         TABLE.check(os.path.getsize(path))
-        with open_csv(path) as file:
-            return list(read_csv(where, file, schema, form, lenient))
     except LimitError as error:
         raise ConfigurationError(f"{where}: {error}; or let Flink read it, without lenient and rowDelimiter") from None
+    _check_header(where, path, schema, form)
+    return _read(where, path, schema, form, lambda file: list(read_csv(where, file, schema, form, lenient)))
+
+
+def _check_header(where: str, path: str, schema: Schema, form: CsvForm) -> None:
+    if form.ignore_first_line:
+        _read(where, path, schema, form, lambda file: check_header(where, file, schema, form))
+
+
+def _read(where: str, path: str, schema: Schema, form: CsvForm, read: Callable[[IO[str]], T]) -> T:
+    try:
+        with open_csv(path) as file:
+            return read(file)
     except UnicodeDecodeError as error:
-        raise not_utf8(where, error) from None
+        raise not_utf8(where, path, schema, form) or error from None
 
 
 class _AkSource(AkSourceParams, SourceOperator):

@@ -81,12 +81,10 @@ def _not_searched(quoted: set[str]) -> ConfigurationError | None:
 def _not_utf8() -> ConfigurationError | None:
     for files in reversed(_read):
         for path in files.files:
-            try:
-                with suppress(OSError), open_csv(path) as file:
-                    for _ in file:
-                        pass
-            except UnicodeDecodeError as error:
-                return not_utf8(f"{files.operator}: {path}", error)
+            with suppress(OSError):
+                found = not_utf8(f"{files.operator}: {path}", path, files.schema, files.form)
+                if found is not None:
+                    return found
     return None
 
 

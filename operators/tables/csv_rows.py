@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from bridge.schema import Schema
 from operators.tables.csv_cells import fits, has_no_cast, wrong_cell
 
 _BLANK = re.compile(rb"(?:\A|\n)[ \t]*\r?\n|\n[ \t]+\Z")
+_NO_TEXT = re.compile("[\udc80-\udcff]")  # what surrogateescape makes of a byte
 LINE_ENDS = ("\n", "\r\n")
 
 
@@ -40,8 +42,8 @@ def open_bytes(path: str) -> io.BufferedReader:
     return io.BufferedReader(pa.input_stream(path))
 
 
-def open_csv(path: str) -> IO[str]:
-    return io.TextIOWrapper(open_bytes(path), encoding="utf-8-sig", newline="\n")
+def open_csv(path: str, errors: str = "strict") -> IO[str]:
+    return io.TextIOWrapper(open_bytes(path), encoding="utf-8-sig", newline="\n", errors=errors)
 
 
 def read_csv(where: str, file: IO[str], schema: Schema, form: CsvForm, lenient: bool) -> Iterator[tuple[str | None, ...]]:
@@ -107,9 +109,27 @@ def wrong_number(where: str, expected: int, row: Sequence[str], field_delimiter:
     )
 
 
-def not_utf8(where: str, error: UnicodeDecodeError) -> ConfigurationError:
-    byte = error.object[error.start]
-    return ConfigurationError(
-        f"{where}: the file is not UTF-8 ({error.reason}: {byte:#04x}): convert it with iconv, or read it with "
-        "pandas.read_csv(path, encoding='latin-1') and fromDataframe"
-    )
+def check_header(where: str, file: IO[str], schema: Schema, form: CsvForm) -> None:
+    """Refuse a line of names that has a column of the schema in another place. Other names are renamed by the schema."""
+    _, row = next(records(where, file, replace(form, ignore_first_line=False)), (1, []))
+    names = [name.strip() for name in row]
+    for place, name in enumerate(schema.names, 1):
+        if name in names and names[place - 1 : place] != [name]:
+            raise ConfigurationError(
+                f"{where}, line 1: the column {name!r} is number {names.index(name) + 1} of the file, and number {place} in "
+                f"schemaStr: declare the columns in the order of the file, which is {', '.join(names)}"
+            )
+
+
+def not_utf8(where: str, path: str, schema: Schema, form: CsvForm) -> ConfigurationError | None:
+    """Error for the first cell that is not UTF-8."""
+    with open_csv(path, "surrogateescape") as file:
+        for line, row in records(where, file, replace(form, ignore_first_line=False)):
+            for name, cell in itertools.zip_longest(schema.names, row, fillvalue=""):
+                byte = _NO_TEXT.search(cell)
+                if byte is not None:
+                    return ConfigurationError(
+                        f"{where}, line {line}, column {name!r}: the file is not UTF-8 (byte {ord(byte[0]) - 0xDC00:#04x}): "
+                        "convert it with iconv, or read it with pandas.read_csv(path, encoding='latin-1') and fromDataframe"
+                    )
+    return None

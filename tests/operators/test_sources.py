@@ -149,8 +149,16 @@ def test_csv_with_wrong_cells(env: MLEnv, tmp_path: pathlib.Path) -> None:
     with pytest.raises(ConfigurationError, match="own.csv, line 3: expected 2 cells, got 1; setLenient"):
         read("1,2\n3\n", "a INT, b INT", True)
     path.write_bytes(b"a,b\n1,K\xf6ln\n")
-    with pytest.raises(ConfigurationError, match="own.csv: the file is not UTF-8"):
+    with pytest.raises(ConfigurationError, match="own.csv, line 2, column 'b': the file is not UTF-8"):
         CsvSourceBatchOp(filePath=str(path), schemaStr="a INT, b STRING", ignoreFirstLine=True).collectToDataframe()
+    path.write_text("a,b\n1,2\n")
+    for lenient in (False, True):
+        with pytest.raises(
+            ConfigurationError, match="^CsvSourceBatchOp: .*own.csv, line 1: the column 'b' is number 2 of the file"
+        ):
+            CsvSourceBatchOp(
+                filePath=str(path), schemaStr="b STRING, a STRING", ignoreFirstLine=True, lenient=lenient
+            ).getColNames()
     assert read("1,yes\n2,false\n", "a INT, b BOOLEAN", False).b.tolist() == [True, False]
 
 

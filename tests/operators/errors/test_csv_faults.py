@@ -59,7 +59,7 @@ def test_too_few_cells(path: str) -> None:
 def test_a_file_in_another_encoding(path: str) -> None:
     pathlib.Path(path).write_bytes("a,b c,d,e\n1,2,Köln,\n".encode("latin-1"))
     told = str(fault("java.io.CharConversionException: Invalid UTF-8 middle byte 0x6c (at char #12, byte #11)"))
-    assert told.startswith(f"Source: {path}: the file is not UTF-8 (invalid start byte: 0xf6): convert it with iconv")
+    assert told.startswith(f"Source: {path}, line 2, column 'd': the file is not UTF-8 (byte 0xf6): convert it with iconv")
 
 
 def test_exceptions_about_something_else(path: str) -> None:

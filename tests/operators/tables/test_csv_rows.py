@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
+import pathlib
 import random
+import re
 from typing import Any
 
 import pytest
 
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema
-from operators.tables.csv_rows import CsvForm, has_blank_line, read_csv
+from operators.tables.csv_rows import CsvForm, check_header, has_blank_line, not_utf8, read_csv
 
 
 def rows(text: str, types: str, lenient: bool = False, **form: Any) -> list[Any]:
@@ -47,6 +49,39 @@ def test_another_row_delimiter_and_a_first_line() -> None:
         ConfigurationError, match="t.csv, line 2: this is not a row of CSV: the rowDelimiter ';' is inside quotes"
     ):
         rows('"a;b";', "a STRING", row_delimiter=";")
+
+
+@pytest.mark.parametrize(
+    ("header", "words"),
+    [
+        ("age,visits\n", "number 2 of the file, and number 1 in schemaStr: .*the file, which is age, visits"),
+        ("id,visits,age\n", "number 2 of the file, and number 1 in schemaStr"),
+        (" age , visits \n", "number 2 of the file, and number 1"),
+        ("visits,age\n", None),
+        ("visits,years\n", None),
+        ("a,b\n", None),
+        ("", None),
+    ],
+)
+@pytest.mark.fault("data", "A CSV file whose line of names has the columns of the schema in another order is an error")
+def test_names_of_a_file_are_those_of_the_schema(header: str, words: str | None) -> None:
+    given = "t.csv", io.StringIO(header + "1,2\n"), Schema.parse("visits INT, age INT"), CsvForm(ignore_first_line=True)
+    if words is None:
+        check_header(*given)
+    else:
+        with pytest.raises(ConfigurationError, match=f"^t.csv, line 1: the column 'visits' is {words}"):
+            check_header(*given)
+
+
+def test_the_cell_that_is_not_utf8(tmp_path: pathlib.Path) -> None:
+    path, schema = tmp_path / "a.csv", Schema.parse("a INT, b STRING")
+    for text, where in (
+        (b"a,b\n1,ok\n2,caf\xe9\n", ", line 3, column 'b': the file is not UTF-8 \\(byte 0xe9\\)"),
+        (b"a,\xff\n1,ok\n", ", line 1, column 'b': "),
+        (b"a,b\n1,ok,\xff\n", ", line 2, column '': "),
+    ):
+        path.write_bytes(text)
+        assert re.match(f"t{where}", str(not_utf8("t", str(path), schema, CsvForm(ignore_first_line=True))))
 
 
 def test_what_cannot_be_read_is_an_error_or_kept_for_flink() -> None:
