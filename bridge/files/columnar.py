@@ -130,12 +130,13 @@ class ParquetReader(FileReader):
 
 
 def _before_1970(cells: pa.Array, found: pa.Array) -> pa.Array:
-    """Instants of INT96 that Arrow has written: its negative times of a day are read as 584 years more.
+    """Instants of INT96 that Arrow has written: its negative times of a day are read as 584 years more, which is 2**64 ns.
 
-    So an instant between 2262 and 2554 that is not midnight stands for one before 1970, which `found` has in nanoseconds.
+    So an instant between 2262 and 2554 may stand for one before 1970, which `found` has in nanoseconds. From a real one
+    between these years, 2**64 ns are missing in `found`, which are no whole number of microseconds.
     """
-    numbers = cells.view(pa.int64()).fill_null(0).to_numpy()
-    wrong = (numbers > 2**63 // 1000) & (numbers <= 2**64 // 1000) & (numbers % (86_400 * 10**6) != 0)
+    numbers, nanoseconds = (each.view(pa.int64()).fill_null(0).to_numpy() for each in (cells, found))
+    wrong = (numbers > 2**63 // 1000) & (numbers <= 2**64 // 1000) & (nanoseconds % 1000 != -(2**64) % 1000)
     return pc.if_else(pa.array(wrong), found.cast(cells.type, safe=False), cells)
 
 

@@ -124,8 +124,13 @@ def _cast(column: FileColumn, cells: pa.Array) -> pa.Array:
     target, is_text = column.arrow, pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)
     if is_text and pa.types.is_binary(target):
         cells = cells.cast(target)
-    if not pa.types.is_primitive(cells.type):
-        cells.validate(full=True)  # of texts that are not UTF-8
+    try:
+        if not pa.types.is_primitive(cells.type):
+            cells.validate(full=True)
+    except pa.ArrowException as error:
+        if "UTF8" in str(error):
+            raise
+        raise RowError(f"column {column.name!r}: the file is damaged: {error}") from None
     if cells.type == target:
         result = cells
     elif is_text and (pa.types.is_time(target) or pa.types.is_timestamp(target)):

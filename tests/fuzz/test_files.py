@@ -79,7 +79,10 @@ def read(folder: pathlib.Path, format_: str | None = None) -> int:
 
 
 def read_damaged(name: str, folder: pathlib.Path, first: int, count: int) -> None:
-    """Print how the cases ended, behind the number of each case as it begins."""
+    """Print how the cases ended, behind the number of each case as it begins.
+
+    An allocation beyond the limit is refused, which the reader has to report as an error of ours.
+    """
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MB << 20,) * 2)
     whole, found = (folder / name).read_bytes(), outcomes()
     (folder / name).unlink()
@@ -93,8 +96,6 @@ def read_damaged(name: str, folder: pathlib.Path, first: int, count: int) -> Non
         except BridgeError as error:
             assert str(error).startswith("Source: "), error
             found["refused"] += 1
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-        assert peak < MEMORY_MB // 2, f"{peak} MB"
     print(dict(found))
 
 

@@ -225,9 +225,13 @@ def test_int96(tmp_path: pathlib.Path) -> None:
         None,
         datetime.datetime(1969, 12, 31, 23, 59, 59, 999999),
         datetime.datetime(9999, 12, 31),
+        datetime.datetime(1950, 5, 5, 10),
+        datetime.datetime(1900, 1, 1),
+        datetime.datetime(2300, 6, 1, 12, 0, 0, 1),
+        datetime.datetime(2554, 1, 1),
     ]
-    table = pa.table({"a.b": pa.array(far, pa.timestamp("us")), "id": range(4)})
-    nested = pa.array([[far[0], None], None, [], far[3:]], pa.list_(pa.timestamp("us")))
+    table = pa.table({"a.b": pa.array(far, pa.timestamp("us")), "id": range(8)})
+    nested = pa.array([[far[0], None], None, [], far[3:4]] * 2, pa.list_(pa.timestamp("us")))
     table = table.append_column("l", nested).append_column("s", pa.StructArray.from_arrays([nested], ["x"]))
     path, plain = str(tmp_path / "int96.parquet"), str(tmp_path / "us.parquet")
     pq.write_table(table, path, use_deprecated_int96_timestamps=True, store_schema=False, row_group_size=3)
@@ -242,10 +246,10 @@ def test_int96(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize("rows", [1, 3])
 def test_nanoseconds_of_int96_are_not_cut(tmp_path: pathlib.Path, rows: int) -> None:
     path = str(tmp_path / "int96.parquet")
-    for numbers, words in (([0, 1001, 10**18], "would lose data"), ([-1, 0, 0], "would lose data")):
+    for numbers, words, row in (([0, 1001, 10**18], "would lose data", 2), ([-1, 0, 0], "would lose data", 1)):
         table = pa.table({"t": pa.array(numbers, pa.timestamp("ns"))})
         pq.write_table(table, path, use_deprecated_int96_timestamps=True, row_group_size=rows)
-        with pytest.raises(RowError, match=f"{path}: column 't': .*{words}"):
+        with pytest.raises(RowError, match=f"{path}: column 't', row {row}: .*{words}"):
             read(path)
     # 9999-12-31 and a nanosecond, which Arrow cannot write itself.
     table = pa.table({"t": pa.array([1001] * rows, pa.timestamp("ns"))})
@@ -516,7 +520,7 @@ def test_invalid_utf_8_is_an_error_with_its_place(tmp_path: pathlib.Path, name: 
     cells = pa.array([b"Rome"] * 999 + [b"K\xf6ln"], pa.binary())
     table = pa.table({"id": range(1000), "city": pa.Array.from_buffers(pa.string(), 1000, cells.buffers())})
     WRITERS[name](table, path, 1 << 20)
-    with pytest.raises(RowError, match=f"^Source: {path}: column 'city', row 1000 of its row group: .*UTF8"):
+    with pytest.raises(RowError, match=f"^Source: {path}: column 'city', row 1000: a cell is not UTF-8: declare BYTES"):
         read(path)
 
 
