@@ -133,7 +133,7 @@ def _before_1970(cells: pa.Array, found: pa.Array) -> pa.Array:
     """Instants of INT96 that Arrow has written: its negative times of a day are read as 584 years more, which is 2**64 ns.
 
     So an instant between 2262 and 2554 may stand for one before 1970, which `found` has in nanoseconds. From a real one
-    between these years, 2**64 ns are missing in `found`, which are no whole number of microseconds.
+    between these years, 2**64 ns are missing in `found`, which is not a whole number of microseconds.
     """
     numbers, nanoseconds = (each.view(pa.int64()).fill_null(0).to_numpy() for each in (cells, found))
     wrong = (numbers > 2**63 // 1000) & (numbers <= 2**64 // 1000) & (nanoseconds % 1000 != -(2**64) % 1000)
@@ -160,7 +160,7 @@ class _ArrowFile(FileReader):
         return slices(checked([self._reader(columns).get_batch(group)]), rows)
 
 
-class WholeFile(FileReader):
+class UngroupedReader(FileReader):
     """A file without groups, which is one: `_size` estimates its bytes, and `_first` are the rows and bytes of a sample."""
 
     _path: str
@@ -171,7 +171,7 @@ class WholeFile(FileReader):
         yield RowGroup(WHOLE, TO_THE_END, self._size, *self._first)
 
 
-class _ArrowStream(WholeFile):
+class _ArrowStream(UngroupedReader):
     def __init__(self, path: str) -> None:
         self._path = path
         with open_file(path) as source:

@@ -17,7 +17,7 @@ import pyarrow.csv as pv
 from akdl.masking import shown
 from bridge.exceptions import RowError, SchemaError
 from bridge.files import json_text
-from bridge.files.columnar import FileReader, OrcReader, ParquetReader, WholeFile, arrow_reader, open_file, slices
+from bridge.files.columnar import FileReader, OrcReader, ParquetReader, UngroupedReader, arrow_reader, open_file, slices
 from bridge.files.file_columns import FileColumn, cells_for_flink, column_of_field, exact_numbers, has_other_numbers, remedy_of
 
 _CSV_BLOCK_BYTES = 4 << 20  # the longest row
@@ -28,7 +28,7 @@ _PACKED = 10  # times smaller than its text may compressed JSON be
 _PACKED_NAMES = {"gzip": ".gz", "bz2": ".bz2", "zstd": ".zst"}
 
 
-class _Json(WholeFile):
+class _Json(UngroupedReader):
     """Objects of one line each."""
 
     def __init__(self, path: str, columns: Sequence[FileColumn], others: str) -> None:
@@ -50,7 +50,7 @@ class _Json(WholeFile):
                 yield from slices(table.select(columns).combine_chunks().to_batches(), rows)
 
 
-class _Csv(WholeFile):
+class _Csv(UngroupedReader):
     """Rows below a line with the names. An empty cell is null."""
 
     def __init__(self, path: str, columns: Sequence[FileColumn], others: str) -> None:

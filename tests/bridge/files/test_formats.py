@@ -9,12 +9,11 @@ import pathlib
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from bridge.exceptions import BridgeError
 from bridge.files.description import describe
-from bridge.files.formats import format_of, reader_of
+from bridge.files.formats import format_of
 from bridge.files.texts import CsvSeparators, write_csv
 from bridge.schema import Schema
 from tests.bridge.files.test_reading import read
@@ -29,28 +28,6 @@ from tests.bridge.files.test_reading import read
 )  # fmt: skip
 def test_format_by_name(path: str, format_: str | None) -> None:
     assert format_of(path) == format_
-
-
-def test_a_large_group_is_read_in_little_memory(tmp_path: pathlib.Path) -> None:
-    path, rows = str(tmp_path / "a.parquet"), 2_000_000
-    pq.write_table(pa.table({"a": pa.array(range(rows), pa.int64())}), path, row_group_size=rows, use_dictionary=False)
-    reader = reader_of("parquet", path)
-    (group,) = reader.groups(["a"])
-    assert group.rows == rows and 15 << 20 < group.size < 17 << 20
-    before, most, last = pa.total_allocated_bytes(), 0, 0
-    for batch in reader.batches(0, ["a"], 100_000):
-        last += batch.num_rows
-        most = max(most, pa.total_allocated_bytes() - before)
-    assert last == rows and most < 4 << 20
-
-
-def test_a_file_that_becomes_shorter_is_an_error(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"a": range(100_000)}), path, use_dictionary=False)
-    reader = reader_of("parquet", str(path))
-    path.write_bytes(path.read_bytes()[:1000])
-    with pytest.raises((pa.ArrowException, OSError)):
-        list(reader.batches(0, ["a"], 1000))
 
 
 def read_csv(folder: pathlib.Path, text: str | bytes, sql: str | None = None, **wanted: Any) -> pa.Table:
