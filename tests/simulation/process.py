@@ -214,6 +214,9 @@ class SimulatedProcess:
         self.child = Child(self._index, self._server.address, self._attempt, task, main, self._on_exit)
         job.started(self._index, self.child)
 
+    def prepare_next(self) -> None:
+        """Start no process for a further script."""
+
     def stop(self, grace_s: float) -> None:
         if self.child is not None:
             self.child.stop(grace_s)
