@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, islice, takewhile
 from types import MappingProxyType
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, Any, NamedTuple
 from urllib.parse import unquote
 
 from akdl.masking import shown
@@ -19,9 +19,7 @@ from akdl.storage.limits import TEXT
 from akdl.wire.column_type import parse_type
 from bridge.exceptions import refused_at
 
-if TYPE_CHECKING:
-    from fsspec import AbstractFileSystem
-
+_FileSystem = Any  # of fsspec, which is installed only where it is needed
 _SORTED = 20_000  # names of one folder; more are listed as the folder stores them, without holding them in memory
 _HIDDEN = (".", "_")
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -140,7 +138,7 @@ def _remote(address: str) -> Iterator[FoundFile]:
                 yield FoundFile(f"{full}{chained}{rest}", size)
 
 
-def _below_remote(system: AbstractFileSystem, info: dict[str, Any]) -> Iterator[FoundFile]:
+def _below_remote(system: _FileSystem, info: dict[str, Any]) -> Iterator[FoundFile]:
     if info["type"] != "directory":
         yield FoundFile(info["name"], int(info["size"] or 0))
         return
@@ -166,7 +164,7 @@ def _local_manifest(folder: str) -> Manifest:
     return Manifest()
 
 
-def _remote_manifest(system: AbstractFileSystem, folder: str) -> Manifest:
+def _remote_manifest(system: _FileSystem, folder: str) -> Manifest:
     with system.open(f"{folder}/{MANIFEST}", "rb") as file:
         return read_manifest(folder, file)
 

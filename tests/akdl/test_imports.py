@@ -27,6 +27,7 @@ ALLOWED = {
         "akdl.user_code.module",
         "akdl.wire",
         "akdl.models.tf.keras_sequential.layer_text",
+        "akdl.storage.ak_records",
         "akdl.storage.archive",
         "akdl.storage.checkpoint_folder",
         "akdl.storage.files",

@@ -34,12 +34,11 @@ print("tensorflow" in sys.modules, os.environ["WORD"], sorted(name for name in o
         ("json.py", "", True),
         ("json/__init__.py", "", True),
         ("scripts/json.py", "", True),
-        ("colorsys.py", "", False),
+        ("no_module_has_this_name.py", "", False),
         (".akdl/lib/akdl/os.py", "os.environ", False),
     ],
 )
 def test_scripts_that_need_an_own_import(tmp_path: pathlib.Path, name: str, text: str, is_affected: bool) -> None:
-    assert "colorsys" not in sys.modules
     file = tmp_path / name
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)

@@ -114,7 +114,7 @@ def test_addresses(tmp_path: pathlib.Path) -> None:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 def test_not_an_archive(tmp_path: pathlib.Path) -> None:
     (tmp_path / "m.zip").write_text("text")
-    with pytest.raises(ModelError, match="expected a zip or tar file"):
+    with pytest.raises(ModelError, match="expected the folder of a SavedModel, a zip or tar file of one"):
         predictor_of(str(tmp_path / "m.zip"))
     with tarfile.open(tmp_path / "out.tar", "w") as archive:
         archive.add(models.module() + "/saved_model.pb", "../saved_model.pb")

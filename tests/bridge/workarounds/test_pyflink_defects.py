@@ -15,6 +15,7 @@ from bridge.folders.sweep import sweep
 from bridge.workarounds.pyflink_defects import _jvm_argument, column_names, columns_of, forget_ended_clusters
 from operators import resetEnv, useLocalEnv
 from operators.flink.java import start_java
+from tests.support.environment import ENVIRONMENT
 from tests.support.leftovers import is_running, wait_until
 
 pytestmark = pytest.mark.flink
@@ -53,7 +54,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 @pytest.mark.fault("hosts", "Flink's temporary files of a killed program are removed at the next start")
 def test_temporary_files_of_a_killed_programs_jvm_go_at_the_next_start(tmp_path: pathlib.Path) -> None:
-    variables = {**os.environ, "TMPDIR": str(tmp_path)}
+    variables = {**ENVIRONMENT, "TMPDIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, text=True, env=variables)
     pid, path = done.stdout.split()
     wait_until(lambda: not is_running(int(pid)), "the JVM has ended")
