@@ -121,7 +121,7 @@ def remedy_of(error: Exception) -> str:
 
 
 def _cast(column: FileColumn, cells: pa.Array) -> pa.Array:
-    target, is_text = column.arrow, pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)
+    target, is_text = column.arrow, _is_text(cells.type)
     if is_text and pa.types.is_binary(target):
         cells = cells.cast(target)
     try:
@@ -139,8 +139,10 @@ def _cast(column: FileColumn, cells: pa.Array) -> pa.Array:
         zone = "UTC" if column.sql.startswith("TIMESTAMP_LTZ") else None
         result = whole.cast(pa.timestamp("us", zone)).cast(target)
     else:
-        result = cells.cast(target)
-    _check_floats(cells, result)
+        if is_text and is_number(target):
+            cells = pc.ascii_trim_whitespace(cells)
+        result = cells.cast(with_room(target)).cast(target)
+    _check_numbers(cells, result)
     _check_length(column, result)
     return result
 
@@ -200,12 +202,34 @@ def _check_cast(column: FileColumn, found: pa.DataType) -> None:
         ) from None
 
 
-def _check_floats(cells: pa.Array, result: pa.Array) -> None:
-    while pa.types.is_list(result.type) and not pa.types.is_null(cells.type):
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def with_room(kind: pa.DataType) -> pa.DataType:
+    """The same type with decimals of 256 bits: with 128, a number with too many digits may become another one."""
+    if pa.types.is_list(kind):
+        return pa.list_(with_room(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(with_room(field.type)) for field in kind])
+    return pa.decimal256(76, kind.scale) if pa.types.is_decimal(kind) else kind
+
+
+def _check_numbers(cells: pa.Array, result: pa.Array) -> None:
+    """Refuse what Arrow reads as another number: texts with hexadecimal digits, and numbers that become infinite."""
+    while pa.types.is_list(result.type) and pa.types.is_list(cells.type):
         cells, result = cells.flatten(), result.flatten()
-    is_narrower = result.type == pa.float32() and cells.type == pa.float64()
-    if is_narrower and pc.any(pc.and_(pc.is_inf(result), pc.is_finite(cells))).as_py():
-        raise pa.ArrowInvalid("it is beyond FLOAT")
+    is_text = _is_text(cells.type) and is_number(result.type)
+    if is_text and pc.any(pc.match_substring_regex(cells, "(?i)^[+-]?0x")).as_py():
+        raise pa.ArrowInvalid("it has hexadecimal digits")
+    if pa.types.is_floating(result.type) and (is_text or cells.type == pa.float64()):
+        is_finite = pc.invert(pc.match_substring_regex(cells, "(?i)inf")) if is_text else pc.is_finite(cells)
+        if pc.any(pc.and_(pc.is_inf(result), is_finite)).as_py():
+            raise pa.ArrowInvalid(f"it is beyond {'FLOAT' if result.type == pa.float32() else 'DOUBLE'}")
 
 
 def _check_length(column: FileColumn, cells: pa.Array) -> None:

@@ -18,7 +18,15 @@ from akdl.masking import shown
 from bridge.exceptions import RowError, SchemaError
 from bridge.files import json_text
 from bridge.files.columnar import FileReader, OrcReader, ParquetReader, UngroupedReader, arrow_reader, open_file, slices
-from bridge.files.file_columns import FileColumn, cells_for_flink, column_of_field, exact_numbers, has_other_numbers, remedy_of
+from bridge.files.file_columns import (
+    FileColumn,
+    cells_for_flink,
+    column_of_field,
+    exact_numbers,
+    has_other_numbers,
+    is_number,
+    remedy_of,
+)
 
 _CSV_BLOCK_BYTES = 4 << 20  # the longest row
 _DOUBTFUL = (pa.int64(), pa.float64(), pa.binary())  # types of text that may be another text
@@ -113,12 +121,12 @@ def _is_number(column: FileColumn) -> bool:
 
 
 def _in_csv(column: FileColumn) -> pa.DataType:
-    """Type that pyarrow reads; it makes large floats infinite, and refuses offsets and further digits of seconds."""
-    if _is_number(column):
+    """Type that pyarrow reads; it reads some numbers as others, and refuses offsets and further digits of seconds."""
+    if is_number(column.arrow):
         return pa.string()
     if pa.types.is_timestamp(column.arrow):
         return pa.timestamp("us", "UTC" if column.sql.startswith("TIMESTAMP_LTZ") else None)
-    return {"time32": pa.time64("us"), "float": pa.float64()}.get(str(column.arrow).partition("[")[0], column.arrow)
+    return pa.time64("us") if pa.types.is_time(column.arrow) else column.arrow
 
 
 def _exact(field: pa.Field, texts: pa.Array) -> pa.Field:

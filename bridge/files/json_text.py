@@ -15,7 +15,7 @@ import pyarrow.json as pj
 
 from akdl.storage.limits import TEXT, LimitError
 from bridge.exceptions import RowError
-from bridge.files.file_columns import REMEDY, FileColumn, inexact, is_inexact, not_utf8
+from bridge.files.file_columns import REMEDY, FileColumn, inexact, is_inexact, not_utf8, with_room
 
 _BLOCK_BYTES = 1 << 20
 _MOST_LEVELS = 100  # pyarrow's reader recurses, and ends the process some thousand levels deep
@@ -103,14 +103,14 @@ def _is_object(line: bytes) -> bool:
 
 
 def _in_json(kind: pa.DataType) -> pa.DataType:
-    """Type that pyarrow reads; it reads no dates and bytes, drops the offsets of times, and makes large floats infinite."""
+    """Type that pyarrow reads; it reads no dates and bytes, drops the offsets of times, and reads some numbers as others."""
     if pa.types.is_list(kind):
         return pa.list_(_in_json(kind.value_type))
     if pa.types.is_struct(kind):
         return pa.struct([field.with_type(_in_json(field.type)) for field in kind])
     if pa.types.is_temporal(kind) or pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
         return pa.string()
-    return pa.float64() if kind == pa.float32() else kind
+    return pa.float64() if kind == pa.float32() else with_room(kind)
 
 
 def _time_or_text(cells: pa.ChunkedArray) -> pa.DataType:

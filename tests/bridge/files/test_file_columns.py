@@ -180,3 +180,37 @@ def test_texts_that_are_declared_otherwise(sql: str, text: Any, expected: Any) -
             cells_for_flink(column, cells)
     else:
         assert cells_for_flink(column, cells).to_pylist() == [None, expected]
+
+
+@pytest.mark.parametrize(
+    ("found", "sql", "words"),
+    [
+        (pa.array(["1" * 31]), "DECIMAL(38, 10)", "does not fit"),
+        (pa.array([decimal.Decimal(3 * 10**30)], pa.decimal128(38, 0)), "DECIMAL(38, 10)", "does not fit"),
+        (pa.array([decimal.Decimal(3 * 10**20)], pa.decimal128(38, 0)), "DECIMAL(38, 20)", "does not fit"),
+        (pa.array([["3e30"]]), "ARRAY<DECIMAL(38, 10)>", "does not fit"),
+        (pa.array(["0xFF"]), "TINYINT", "hexadecimal"),
+        (pa.array(["0xFFFFFFFFFFFFFFFF"]), "BIGINT", "hexadecimal"),
+        (pa.array([["0x1F"]]), "ARRAY<INT>", "hexadecimal"),
+        (pa.array(["1e400"]), "DOUBLE", "beyond DOUBLE"),
+        (pa.array(["1e40"]), "FLOAT", "beyond FLOAT"),
+        (pa.array([1e40]), "FLOAT", "beyond FLOAT"),
+    ],
+)
+def test_numbers_that_would_become_others_are_refused(found: pa.Array, sql: str, words: str) -> None:
+    with pytest.raises(RowError, match=f"^column 'x', row 1: .*{words}"):
+        cells_for_flink(declared(sql), found)
+
+
+@pytest.mark.parametrize(
+    ("found", "sql", "expected"),
+    [
+        (pa.array([" 12345678901234567890.5 ", None]), "DECIMAL(38, 10)", [decimal.Decimal("12345678901234567890.5"), None]),
+        (pa.array([decimal.Decimal("1.50")], pa.decimal128(38, 2)), "DECIMAL(3, 1)", [decimal.Decimal("1.5")]),
+        (pa.array(["inf", "-Infinity", "1.5"]), "DOUBLE", [float("inf"), float("-inf"), 1.5]),
+        (pa.array([float("inf")]), "FLOAT", [float("inf")]),
+        (pa.array([" 7 ", "007"]), "INT", [7, 7]),
+    ],
+)
+def test_numbers_that_fit_stay_as_they_are(found: pa.Array, sql: str, expected: list[object]) -> None:
+    assert cells_for_flink(declared(sql), found).to_pylist() == expected
