@@ -135,7 +135,7 @@ def test_akdl_is_never_fetched_from_a_package_index(line: str, tmp_path: pathlib
     (tmp_path / "pyproject.toml").write_text(f'[project]\ndependencies = ["{line}"]')
     with pytest.raises(ConfigurationError, match=message):
         wanted_by(str(tmp_path / "pyproject.toml"))
-    assert wanted_by(["akdl @ file:///work/akdl", "akdl-tools==1"]) is not None
+    assert wanted_by(["akdl @ file:///src/akdl", "akdl-tools==1"]) is not None
 
 
 def test_a_login_is_not_in_the_message() -> None:
