@@ -55,11 +55,11 @@ class ParquetReader(FileReader):
     def __init__(self, path: str) -> None:
         # Local columns are read in small pieces; from a storage, all columns of a row group with few calls.
         remote = is_remote(path)
-        self._path, buffer = path, 0 if remote else 1 << 16
+        self._path, source, buffer = path, open_file(path), 0 if remote else 1 << 16
         self._read = functools.partial(pq.ParquetFile, pre_buffer=remote, buffer_size=buffer)
         # Nanoseconds end in 2262, and "no end" of a warehouse is 9999-12-31.
-        self.file = self._read(open_file(path), coerce_int96_timestamp_unit="us")
-        self.schema, self.size = self.file.schema_arrow, open_file(path).size()
+        self.file = self._read(source, coerce_int96_timestamp_unit="us")
+        self.schema, self.size = self.file.schema_arrow, source.size()
 
     def groups(self, columns: Sequence[str]) -> Iterator[RowGroup]:
         metadata, leaves = self.file.metadata, self._leaves(columns)
@@ -215,9 +215,11 @@ def checked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     done = 0
     for batch in batches:
         for name, cells in zip(batch.schema.names, batch.columns):
+            # Texts that are not UTF-8 may be declared BYTES, and are refused where they become cells.
+            if pa.types.is_string(cells.type):
+                cells = cells.view(pa.binary())
             try:
-                # Texts that are not UTF-8 may be declared BYTES, and are refused where they become cells.
-                (cells.view(pa.binary()) if pa.types.is_string(cells.type) else cells).validate(full=True)
+                cells.validate(full=True)
             except pa.ArrowInvalid as error:
                 if "UTF8" in str(error):
                     continue

@@ -83,7 +83,7 @@ class _Csv(UngroupedReader):
         with self._reading({column.name: _in_csv(column) for column in wanted}, list(columns)) as reader:
             for batch in reader:
                 cells = [
-                    cells_for_flink(column, each, row, exact_numbers) if _is_number(column) else each
+                    cells_for_flink(column, each, row, exact_numbers) if _is_inferred_number(column) else each
                     for column, each in zip(wanted, batch.columns)
                 ]
                 row += batch.num_rows
@@ -116,7 +116,7 @@ class _Csv(UngroupedReader):
             return next(csv.reader(io.StringIO(text.read(_CSV_BLOCK_BYTES).decode("utf-8-sig", "replace"))))
 
 
-def _is_number(column: FileColumn) -> bool:
+def _is_inferred_number(column: FileColumn) -> bool:
     return column.declared is None and column.arrow in (pa.int64(), pa.float64())
 
 
