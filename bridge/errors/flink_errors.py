@@ -53,6 +53,12 @@ _ADVICE = [
     ),
     (re.compile(r"^java\.util\.concurrent\.TimeoutException$"), _NO_ANSWER),
     (
+        # The JobManager could not send an event to a task that had just failed, and gives this as the job's failure.
+        re.compile(r"TaskNotRunningException"),
+        "A task failed so soon after its start that its reason did not reach the JobManager: the TaskManager's log has it. "
+        "Run the job again to have the reason here",
+    ),
+    (
         re.compile(r"Exceeded checkpoint tolerable failure threshold.*expired", re.DOTALL),
         "A checkpoint waits until scripts have taken the rows before it: is a script too slow for "
         f"execution.checkpointing.timeout? {_TOLERABLE}",

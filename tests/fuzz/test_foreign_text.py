@@ -7,6 +7,7 @@ import io
 import json
 import pathlib
 import random
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -53,6 +54,15 @@ DECLARED = [
     "id DECIMAL(38, 2), t TIMESTAMP(3)",
     "s BYTES, x FLOAT",
 ]
+
+
+@pytest.fixture(autouse=True)
+def arrow_memory() -> Iterator[None]:
+    """Count the memory of these tests alone, in a pool that no other test of the process uses: those may have taken more."""
+    before = pa.default_memory_pool()
+    pa.set_memory_pool(pa.system_memory_pool())
+    yield
+    pa.set_memory_pool(before)
 
 
 def table_of(path: pathlib.Path, sql: str | None) -> tuple[pa.Table, set[str]] | None:

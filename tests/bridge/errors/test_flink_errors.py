@@ -175,6 +175,10 @@ def test_a_program_that_is_not_there_is_named() -> None:
             "FlinkRuntimeException: Exceeded checkpoint tolerable failure threshold. Asynchronous task checkpoint failed.",
             "Is the disk of execution.checkpointing.dir full",
         ),
+        (
+            "org.apache.flink.runtime.operators.coordination.TaskNotRunningException: Task is not running, but in state FAILED",
+            "Run the job again",
+        ),
         ("java.util.concurrent.TimeoutException: The heartbeat of TaskManager with id 1 timed out.", "its network failed"),
         (
             "org.apache.flink.runtime.jobmanager.scheduler.NoResourceAvailableException: Could not acquire the minimum required "
