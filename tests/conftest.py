@@ -85,7 +85,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Let jobs have processes that start at once, and local ones share mini clusters, from the first test on that may run one."""
     marks = {mark.name for mark in item.iter_markers()}
     if not marks.isdisjoint({"flink", "cluster"}):
-        choose_python("tf" in marks and "own_processes" not in marks)
+        choose_python("own_processes" not in marks, "tf" in marks)
         choose_workers("own_processes" not in marks)
     if "flink" in marks:
         from operators.flink import env

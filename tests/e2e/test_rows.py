@@ -10,7 +10,7 @@ import pytest
 from pyflink.table.udf import udf
 
 from operators import BatchOperator, getMLEnv, useLocalEnv
-from tests.e2e.jobs import script_op, sequence, shares
+from tests.e2e.jobs import script_op, sequence, shares_of
 from tests.support.leftovers import DEADLINE_S, wait_until
 
 pytestmark = pytest.mark.flink
@@ -26,41 +26,34 @@ def check(found: dict[int, tuple[int, int, int]], rows: int, workers: int, encod
     assert max(sizes) - min(sizes) <= encode_subtasks
 
 
-@pytest.mark.parametrize(("parallelism", "workers"), [(1, 1), (1, 2), (2, 3)])
-@pytest.mark.parametrize("mode", ["btenv", "stenv"])
-def test_exactly_once(mode: str, parallelism: int, workers: int) -> None:
-    """How rows are dealt to any number of workers is in tests/bridge/flink/test_arrow_operators.py."""
-    useLocalEnv(parallelism)
-    table_env = getattr(getMLEnv(), mode)
-    rows = 100_003
-    found = shares(sequence(table_env, rows).link(script_op("echo_ids.py", SCHEMA, workers)))
-    check(found, rows, workers, parallelism)
-
-
-@pytest.mark.parametrize("rows", [0, 1, 2])
 @pytest.mark.parametrize("mode", ["btenv", "stenv"])
 @pytest.mark.fault("data", "A job with fewer rows than workers succeeds")
-def test_fewer_rows_than_workers(mode: str, rows: int) -> None:
-    useLocalEnv(2)
-    table_env = getattr(getMLEnv(), mode)
-    check(shares(sequence(table_env, rows).link(script_op("echo_ids.py", SCHEMA, 3))), rows, 3, 2)
+def test_each_row_comes_once_whatever_the_number_of_rows_and_workers(mode: str) -> None:
+    """How rows are dealt to any number of workers is in tests/bridge/flink/test_arrow_operators.py."""
+    for parallelism, sizes in ((1, [(100_003, 1), (100_003, 2)]), (2, [(0, 3), (1, 3), (2, 3), (100_003, 3)])):
+        useLocalEnv(parallelism)
+        table_env = getattr(getMLEnv(), mode)
+        found = shares_of(
+            *(sequence(table_env, rows).link(script_op("echo_ids.py", SCHEMA, workers)) for rows, workers in sizes)
+        )
+        for (rows, workers), by_worker in zip(sizes, found):
+            check(by_worker, rows, workers, parallelism)
 
 
-@pytest.mark.parametrize("query", ["SELECT id FROM t GROUP BY id", "SELECT id FROM t ORDER BY id DESC"])
-def test_after_operators_that_emit_at_the_end_of_their_input(query: str) -> None:
+def test_rows_of_operators_that_emit_at_the_end_of_their_input_come_once() -> None:
     useLocalEnv(2)
     table_env = getMLEnv().btenv
     source = sequence(table_env, 20_001)
     table_env.create_temporary_view("t", source.getOutputTable())
-    result = source.fromTable(table_env.sql_query(query)).link(script_op("echo_ids.py", SCHEMA, 2))
+    results = [
+        source.fromTable(table_env.sql_query(query)).link(script_op("echo_ids.py", SCHEMA, 2))
+        for query in ("SELECT id FROM t GROUP BY id", "SELECT id FROM t ORDER BY id DESC")
+    ]
     table_env.drop_temporary_view("t")
-    check(shares(result), 20_001, 2, 2)
-
-
-def test_two_scripts_in_one_job() -> None:
-    useLocalEnv(2)
-    first = sequence(getMLEnv().btenv, 5_000).link(script_op("echo_ids.py", SCHEMA, 2)).select("id")
-    check(shares(first.link(script_op("echo_ids.py", SCHEMA, 3))), 5_000, 3, 2)
+    behind_a_script = sequence(table_env, 20_001).link(script_op("echo_ids.py", SCHEMA, 2)).select("id")
+    results.append(behind_a_script.link(script_op("echo_ids.py", SCHEMA, 2)))
+    for by_worker in shares_of(*results):
+        check(by_worker, 20_001, 2, 2)
 
 
 def test_a_script_may_end_before_it_has_read_its_rows() -> None:
@@ -69,13 +62,13 @@ def test_a_script_may_end_before_it_has_read_its_rows() -> None:
     assert ended.collectToDataframe().x.tolist() == [1]
 
 
-def test_a_million_rows_that_are_read_once_leave_nothing_on_disk() -> None:
-    """With readOnce: rows wait in Flink. Without it, 8 MB of columns would lie there."""
+def test_rows_that_are_read_once_leave_nothing_on_disk() -> None:
+    """With readOnce, rows wait in Flink. Without it, 2.4 MB of columns would lie there."""
     useLocalEnv(1)
-    source = sequence(getMLEnv().btenv, 1_000_000)
+    source = sequence(getMLEnv().btenv, 300_000)
     op = script_op("read_once.py", "`rows` BIGINT, total BIGINT, most BIGINT", readOnce=True)
     (found,) = source.link(op).collectToDataframe().itertuples(index=False)
-    assert (found.rows, found.total) == (1_000_000, 1_000_000 * 999_999 // 2)
+    assert (found.rows, found.total) == (300_000, 300_000 * 299_999 // 2)
     assert found.most < 100_000  # the stacks of a failure, the socket
 
 

@@ -17,15 +17,17 @@ import tempfile
 
 _CHILDREN = pathlib.Path(__file__).parents[1] / "children"
 _DEFAULTS = ("TF115_PYTHON_ENV_PATH", "TF231_PYTHON_ENV_PATH")  # of `pythonEnv`
+# What `akdl.entry` imports; akdl itself comes from the script's own folder. It is two thirds of the processor time of a small script.
+_LIGHT = ("grpc", "numpy", "google.protobuf.json_format", "difflib", "runpy", "tarfile", "zipfile", "urllib.request", "uuid")
 _CAN_RUN = hasattr(os, "pidfd_open")  # Linux
 
 
-def choose_python(warm: bool) -> None:
-    """Choose whether operators without `pythonEnv` take one with TensorFlow, where it can run."""
+def choose_python(warm: bool, tensorflow: bool) -> None:
+    """Choose whether operators without `pythonEnv` take a Python that has its packages, and TensorFlow, where it can run."""
     for name in _DEFAULTS:
         os.environ.pop(name, None)
     if warm:
-        os.environ.update(warm_variables())
+        os.environ.update(warm_variables() if tensorflow else dict.fromkeys(_DEFAULTS, light_python()))
 
 
 def warm_variables() -> dict[str, str]:
@@ -45,6 +47,11 @@ def choose_workers(warm: bool) -> None:
 def warm_python() -> str:
     """Return the path of a program with TensorFlow, which takes what an interpreter takes; this one where none can run."""
     return _program("grpc", "tensorflow", "keras") if _CAN_RUN else sys.executable
+
+
+def light_python() -> str:
+    """Return the path of a program like `warm_python`, with the packages that akdl needs beside TensorFlow: for other scripts."""
+    return _program(*_LIGHT) if _CAN_RUN else sys.executable
 
 
 @functools.cache
