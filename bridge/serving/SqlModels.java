@@ -208,7 +208,9 @@ public class SqlModels implements ModelProviderFactory {
       }
       waiting.add(END);
       try {
-        process.waitFor(END_S, TimeUnit.SECONDS);
+        if (loaded.isDone()) { // else it does not read its input
+          process.waitFor(END_S, TimeUnit.SECONDS);
+        }
       } finally {
         process.destroyForcibly();
       }

@@ -211,7 +211,8 @@ class ModelProcess:
     def _describe(self, deadline: float) -> Description:
         if self._channel is None:
             address = self._folder.address
-            if address is None:
+            # A channel whose first attempt fails, as the socket is not there yet, makes its next one only after 5 s.
+            if address is None or not self._folder.has_listened:
                 raise NotListening
             self._channel = grpc.insecure_channel(address, options=_OPTIONS)
         timeout_s = max(deadline - time.monotonic(), _LEAST_CALL_S)

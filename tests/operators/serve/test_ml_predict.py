@@ -56,7 +56,7 @@ def models(tmp_path_factory: pytest.TempPathFactory, score: str) -> Iterator[MLE
     """An environment with the provider, compiled here, a model and a table of the numbers from 1 to 3,000."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        env = useLocalEnv(2, config={"jars": ["akdl"], "table.exec.async-ml-predict.max-concurrent-operations": 100})
+        env = useLocalEnv(1, config={"jars": ["akdl"], "table.exec.async-ml-predict.max-concurrent-operations": 100})
         for tables in (env.btenv, env.stenv):
             tables.execute_sql(f"""
                 CREATE TEMPORARY MODEL twice INPUT (x DOUBLE) OUTPUT (y DOUBLE)
