@@ -29,7 +29,7 @@ def main(config):
     marker = config.user_params["marker"]
     if not os.path.exists(marker):
         open(marker, "w").close()
-        time.sleep(3)  # while rows arrive
+        time.sleep(1)  # while rows arrive
         folder = config.user_params["checkpoints"]
         before = checkpoints(folder)
         while folder and checkpoints(folder) <= before:
@@ -77,7 +77,7 @@ def run_slowly(tmp_path: pathlib.Path) -> Iterator[Callable[..., str]]:
 
 @pytest.mark.fault("jobs", "A batch job without checkpoints restarts from the beginning")
 def test_without_checkpoints_a_restart_begins_again(run_slowly: Callable[..., str]) -> None:
-    assert run_slowly(4000) == "4000 4000"
+    assert run_slowly(1500) == "1500 1500"
 
 
 @pytest.mark.fault("jobs", "A batch job that restarts from a checkpoint is an error, as rows would be missing")

@@ -28,6 +28,7 @@ from akdl.wire.token import TOKEN
 from tests.akdl.serving import models
 from tests.support.leftovers import DEADLINE_S, wait_until
 from tests.support.strangers import strangers
+from tests.support.warm_python import warm_python
 
 pytestmark = [
     pytest.mark.tf,
@@ -42,14 +43,14 @@ ROOT = pathlib.Path(__file__).parents[3]
 class Server:
     """A server and its pipe."""
 
-    def __init__(self, serving: Serving, folder: str, **variables: str) -> None:
+    def __init__(self, serving: Serving, folder: str, python: str = "", **variables: str) -> None:
         self.folder = folder
         self.address = f"unix:{folder}/model.sock"
         end, self.pipe = os.pipe()
         serving_file = pathlib.Path(folder) / "serving.json"
         serving_file.write_text(json_format.MessageToJson(serving))
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "akdl.serving.model_server"],
+            [python or warm_python(), "-m", "akdl.serving.model_server"],
             cwd=ROOT,
             pass_fds=[end],
             env={
@@ -241,7 +242,7 @@ def test_ends_with_a_killed_parent() -> None:
         code = (
             "import sys, time; from akdl.wire import Serving; from google.protobuf import json_format\n"
             "from tests.akdl.serving.test_model_server import Server\n"
-            f"server = Server(json_format.Parse({json_format.MessageToJson(serving)!r}, Serving()), {folder!r})\n"
+            f"server = Server(json_format.Parse({json_format.MessageToJson(serving)!r}, Serving()), {folder!r}, sys.executable)\n"
             "print(server.process.pid, flush=True); time.sleep(100)"
         )
         parent = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE)

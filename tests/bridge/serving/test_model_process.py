@@ -29,6 +29,7 @@ from bridge.serving.model_process import ModelProcess, ModelSettings, result_of
 from bridge.settings import UserFile
 from tests.akdl.serving import models
 from tests.support.leftovers import DEADLINE_S, suspend, task_processes, wait_until
+from tests.support.warm_python import warm_python
 
 pytestmark = pytest.mark.process
 
@@ -65,6 +66,7 @@ def test_a_process_that_ends_when_it_is_found_is_followed_by_another(monkeypatch
 def temporary(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[pathlib.Path]:
     """A folder for temporary files whose path has so many bytes, or ends with this."""
     models.folder()  # of all tests, so not in here
+    warm_python()
     base = pathlib.Path(tempfile.mkdtemp(prefix="t", dir="/tmp"))
     name = request.param
     if isinstance(name, int):
@@ -84,7 +86,11 @@ def test_a_model_predicts_wherever_temporary_files_lie(temporary: pathlib.Path) 
     inputs = [TableColumn(name="x", type="ARRAY<FLOAT>"), TableColumn(name="k", type="BIGINT")]
     serving = Serving(input_columns=inputs, output_columns=[TableColumn(name="p", type="DOUBLE")])
     settings = ModelSettings(
-        "TFTableModelPredictBatchOp", "TFTableModelPredictBatchOp_0123abcd", json_format.MessageToJson(serving), "secret"
+        "TFTableModelPredictBatchOp",
+        "TFTableModelPredictBatchOp_0123abcd",
+        json_format.MessageToJson(serving),
+        "secret",
+        warm_python(),
     )
     model = models.scaled(2.0)
     first = ModelProcess(settings, model)
@@ -102,7 +108,9 @@ def test_a_model_predicts_wherever_temporary_files_lie(temporary: pathlib.Path) 
 def test_a_stopped_process_fails_the_task_and_is_gone() -> None:
     inputs = [TableColumn(name="x", type="ARRAY<FLOAT>"), TableColumn(name="k", type="BIGINT")]
     serving = Serving(input_columns=inputs, output_columns=[TableColumn(name="p", type="DOUBLE")])
-    settings = ModelSettings("TestOp", "stopped", json_format.MessageToJson(serving), "secret", stall_timeout_s=1.0)
+    settings = ModelSettings(
+        "TestOp", "stopped", json_format.MessageToJson(serving), "secret", stall_timeout_s=1.0
+    )
     process = ModelProcess(settings, models.scaled(2.0))
     rows = encode_columns({"x": [[1.0, 1.0, 1.0]], "k": [0]}, inputs).SerializeToString()
     assert process.predict(rows).rows.rows == 1
@@ -149,7 +157,7 @@ def test_a_placed_model_that_is_gone_is_an_error_of_the_host(tmp_path: pathlib.P
     with pytest.raises(
         TaskError, match=rf"TestOp: host .*: expected the model of the table in modelDir {tmp_path}: .* no file"
     ):
-        ModelProcess(ModelSettings("TestOp", "gone", "{}", "secret"), gone)
+        ModelProcess(ModelSettings("TestOp", "gone", "{}", "secret", warm_python()), gone)
 
 
 @pytest.mark.tf
@@ -167,7 +175,7 @@ def test_a_placed_model_is_brought_once_for_all_tasks_of_a_host(
     placed = PlacedModel(named_model(put_model(models.scaled(2.0), str(tmp_path))), str(tmp_path))
     inputs = [TableColumn(name="x", type="ARRAY<FLOAT>"), TableColumn(name="k", type="BIGINT")]
     serving = Serving(input_columns=inputs, output_columns=[TableColumn(name="p", type="DOUBLE")])
-    settings = ModelSettings("TestOp", "placed", json_format.MessageToJson(serving), "secret")
+    settings = ModelSettings("TestOp", "placed", json_format.MessageToJson(serving), "secret", warm_python())
     tasks = [ModelProcess(settings, placed) for _ in range(2)]
     rows = encode_columns({"x": [[1.0, 1.0, 1.0]], "k": [0]}, inputs).SerializeToString()
     assert [task.predict(rows).rows.rows for task in tasks] == [1, 1]
