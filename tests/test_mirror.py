@@ -1,4 +1,4 @@
-"""Every module has a test file of its own name: package/room/module.py is tested by tests/package/room/test_module.py."""
+"""Every room has a folder of tests of its name: what package/room does is tested in tests/package/room."""
 
 from __future__ import annotations
 
@@ -19,12 +19,17 @@ def modules(package: str) -> list[pathlib.Path]:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_every_module_has_a_test_file_of_its_name(package: str) -> None:
-    """`__main__.py` is tested by `test_main.py`."""
-    expected = {module: ROOT / "tests" / module.with_name(f"test_{module.stem.strip('_')}.py") for module in modules(package)}
-    assert len(expected) > 5, f"no modules in {package}"
-    missing = {str(module): str(test.relative_to(ROOT)) for module, test in expected.items() if not test.is_file()}
-    assert not missing, "modules without a test file of their name"
+def test_every_room_has_a_folder_of_tests_of_its_name(package: str) -> None:
+    rooms = {module.parent for module in modules(package)}
+    assert len(rooms) > 5, f"no rooms in {package}"
+    missing = {str(room) for room in rooms if not list((ROOT / "tests" / room).glob("test_*.py"))}
+    assert not missing, "rooms without a folder of tests of their name"
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_folder_of_tests_is_that_of_a_room(package: str) -> None:
+    tests = {path.parent.relative_to(ROOT / "tests") for path in (ROOT / "tests" / package).rglob("test_*.py")}
+    assert not {str(folder) for folder in tests - {module.parent for module in modules(package)}}, "no room has this name"
 
 
 @pytest.mark.parametrize("package", PACKAGES)
