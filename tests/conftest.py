@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from akdl.tf_version import LAST_WITH_ESTIMATOR, tf_version
+from tests.support.deadline import DEADLINE_S
 from tests.support.durations import pytest_configure, pytest_fixture_setup, pytest_runtest_makereport, seconds_of_files  # noqa: F401  hooks
 from tests.support.environment import ENVIRONMENT  # noqa: F401  read before any job runs
 from tests.support.leftovers import nothing_left_behind
@@ -72,7 +73,13 @@ def shuffle(items: list[pytest.Item], seed: str) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put files that took long in earlier runs first, so that no process is left with one of them at the end; or shuffle them."""
+    """Stretch limits by the time factor. Put files that took long in earlier runs first, so that no process is left with one of
+    them at the end; or shuffle them.
+    """
+    for item in items:
+        own = item.get_closest_marker("timeout")
+        limit_s = float(own.args[0] if own else item.config.getini("timeout"))
+        item.add_marker(pytest.mark.timeout(limit_s * DEADLINE_S / 30), append=False)
     if ORDER is not None:
         shuffle(items, ORDER)
         return

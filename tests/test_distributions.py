@@ -13,13 +13,14 @@ import zipfile
 import pytest
 
 import akdl
+from tests.support.deadline import DEADLINE_S
 from tests.support.installs import ROOT
 
 pytestmark = pytest.mark.process
 
 
 def run(*command: str, folder: pathlib.Path) -> str:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=10 * DEADLINE_S)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return done.stdout
 

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from tests.support.deadline import DEADLINE_S
 from tests.support.environment import ENVIRONMENT
 from tests.support.installs import ROOT, wheel
 from tests.support.uv import find_uv
@@ -57,7 +58,7 @@ CASES = [(extra, python) for extra, (pythons, _) in PROMISES.items() for python 
 
 
 def uv(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([find_uv(), *arguments], capture_output=True, text=True, timeout=900)
+    return subprocess.run([find_uv(), *arguments], capture_output=True, text=True, timeout=30 * DEADLINE_S)
 
 
 def interpreter(version: str) -> str:
@@ -75,7 +76,7 @@ def interpreter(version: str) -> str:
 @pytest.mark.parametrize(("extra", "python"), CASES)
 def test_a_fresh_environment_keeps_the_promise(extra: str, python: str, tmp_path: pathlib.Path) -> None:
     venv, base = tmp_path / "venv", interpreter(python)
-    subprocess.run([base, "-m", "venv", "--without-pip", str(venv)], check=True, timeout=100)
+    subprocess.run([base, "-m", "venv", "--without-pip", str(venv)], check=True, timeout=4 * DEADLINE_S)
     fresh = str(venv / "bin" / "python")
     installed = uv("pip", "install", "--python", fresh, f"{wheel()}[{extra}]" if extra else str(wheel()))
     assert installed.returncode == 0, installed.stderr
@@ -134,5 +135,5 @@ def test_workarounds_on_the_newest_beam(tmp_path: pathlib.Path) -> None:
 
 def run_tests(python: str, environment: dict[str, str], *files: str) -> None:
     command = [python, "-m", "pytest", "-q", "--noconftest", "-p", "no:cacheprovider", *files]
-    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=500)
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=17 * DEADLINE_S)
     assert done.returncode == 0, done.stdout[-5000:]

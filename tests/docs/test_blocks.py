@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import yaml
 
+from tests.support.deadline import DEADLINE_S
 from tests.support.environment import ENVIRONMENT
 from tests.support.page_blocks import KAFKA, POSTGRESQL, REST_PORT, ROOT, S3, Block, blocks, pages
 from tests.support.ports import free_ports
@@ -141,7 +142,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str, di
 
         try:
             yield run
-            process.communicate(timeout=60)
+            process.communicate(timeout=2 * DEADLINE_S)
         finally:
             process.kill()
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from operators import resetEnv
+from tests.support.deadline import DEADLINE_S
 from tests.support.environment import ENVIRONMENT
 
 pytestmark = [pytest.mark.flink, pytest.mark.tf, pytest.mark.slow]
@@ -24,7 +25,7 @@ def run(folder: pathlib.Path, script: str, *options: str) -> str:
     """Run a benchmark and return what it printed."""
     done = subprocess.run(
         [sys.executable, str(BENCHMARKS / f"{script}.py"), "--folder", str(folder), *options],
-        capture_output=True, text=True, timeout=400, env=ENVIRONMENT,
+        capture_output=True, text=True, timeout=14 * DEADLINE_S, env=ENVIRONMENT,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import pytest
 
 from operators import resetEnv
+from tests.support.deadline import DEADLINE_S
 from tests.support.environment import ENVIRONMENT
 
 pytestmark = [pytest.mark.estimator, pytest.mark.flink, pytest.mark.tf, pytest.mark.slow]
@@ -28,7 +29,7 @@ def check_output(name: str, printed: str) -> None:
 def test_a_program_of_its_own_prints_what_its_docstring_says(tmp_path: pathlib.Path) -> None:
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / "sql_to_sql" / "job.py")],
-        cwd=tmp_path, capture_output=True, text=True, timeout=400, env={**ENVIRONMENT, "PYTHONIOENCODING": "utf-8"},
+        cwd=tmp_path, capture_output=True, text=True, timeout=14 * DEADLINE_S, env={**ENVIRONMENT, "PYTHONIOENCODING": "utf-8"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     check_output("sql_to_sql", done.stdout)

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from tests.support.deadline import DEADLINE_S
 from tests.support.environment import ENVIRONMENT
 from tests.support.tf_group import ROOT
 
@@ -18,5 +19,7 @@ def test_twelve_failing_jobs_leave_no_threads_descriptors_and_folders() -> None:
     """A leak of one thread or descriptor by each job shows after nine jobs; `make soak` looks for slow growth of memory."""
     command = [str(ROOT / "scripts" / "soak.py"), "--jobs", "12", "--warm-up", "3", "--ways", "raises", "exits", "killed"]
     own = {name: value for name, value in ENVIRONMENT.items() if name != "JVM_ARGS"}  # the script sets what it measures with
-    done = subprocess.run([sys.executable, *command], cwd=ROOT, env=own, capture_output=True, text=True, timeout=540)
+    done = subprocess.run(
+        [sys.executable, *command], cwd=ROOT, env=own, capture_output=True, text=True, timeout=18 * DEADLINE_S
+    )
     assert done.returncode == 0 and "nothing grew" in done.stdout, done.stdout[-5000:] + done.stderr[-5000:]

@@ -115,7 +115,7 @@ def test_killed_workers_lose_and_double_nothing(cluster: FlinkCluster, mode: str
     kill_a_worker(cluster)
     wait_until(lambda: len(set(tmp_path.rglob("part-*")) - seen) >= 2, "both subtasks write again", 4 * DEADLINE_S)
     kill_a_busy_task_manager(cluster)
-    job.join(300)
+    job.join(10 * DEADLINE_S)
     assert not job.is_alive() and errors == []
     assert sorted(ds.dataset(out).to_table()["id"].to_pylist()) == list(range(ROWS))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]
@@ -161,6 +161,6 @@ def test_killed_readers_lose_and_double_nothing(cluster: FlinkCluster, tmp_path:
     kill_a_worker(cluster)
     wait_until(lambda: len(list(seen.iterdir())) >= 4 or errors, "both members read again", 6 * DEADLINE_S)
     kill_a_busy_task_manager(cluster)
-    job.join(400)
+    job.join(14 * DEADLINE_S)
     assert not job.is_alive() and errors == []
     assert sorted(ds.dataset(tmp_path / "out").to_table()["id"].to_pylist()) == list(range(ROWS))

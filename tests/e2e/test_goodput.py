@@ -21,6 +21,7 @@ from operators.progress.record import read_record
 from operators.progress.time_split import added, described, percentages
 from tests.akdl.keras.support import SCRIPTS
 from tests.e2e.jobs import points
+from tests.support.deadline import DEADLINE_S
 from tests.support.flink_cluster import FlinkCluster, flink_cluster
 
 MINUTES = float(os.environ.get("AKDL_TEST_GOODPUT_MINUTES", "0"))
@@ -52,7 +53,7 @@ def test_goodput_with_a_failure_every_minute(tmp_path: Path) -> None:
     killed: list[str] = []
 
     def kill_until_the_end(cluster: FlinkCluster, op: TF2TableModelTrainBatchOp) -> None:
-        draw, end = random.Random(7), time.monotonic() + 60 * MINUTES
+        draw, end = random.Random(7), time.monotonic() + 2 * DEADLINE_S * MINUTES
         while not over.wait(min(FAILURE_S, max(end - time.monotonic(), 0.0))) and time.monotonic() < end:
             running = scripts(cluster)
             if running:

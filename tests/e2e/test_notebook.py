@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.deadline import DEADLINE_S
 from tests.support.environment import ENVIRONMENT
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -46,7 +47,7 @@ def test_the_notebook_shows_what_is_stored(tmp_path: pathlib.Path) -> None:
     paths = os.pathsep.join(filter(None, [str(ROOT), ENVIRONMENT.get("PYTHONPATH")]))  # of the runner, and of its kernel
     done = subprocess.run(
         [sys.executable, "-m", "tests.support.notebook", str(NOTEBOOK), str(result)],
-        cwd=empty, capture_output=True, text=True, timeout=400, env={**ENVIRONMENT, "PYTHONPATH": paths},
+        cwd=empty, capture_output=True, text=True, timeout=14 * DEADLINE_S, env={**ENVIRONMENT, "PYTHONPATH": paths},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     assert os.listdir(empty) == [], "nothing is left in the current folder"

@@ -13,6 +13,7 @@ import pytest
 
 from operators import BatchOperator, getMLEnv, resetEnv, useRemoteEnv
 from tests.e2e.jobs import script_op, sequence
+from tests.support.deadline import DEADLINE_S
 from tests.support.flink_cluster import flink_cluster
 from tests.support.leftovers import is_running, task_processes, wait_until
 
@@ -56,7 +57,7 @@ def test_a_stopped_worker_is_named_and_killed_so_that_its_job_ends(
         assert "beam_boot" in " ".join(psutil.Process(worker).cmdline())
         os.kill(worker, signal.SIGSTOP)
         stopped = time.monotonic()
-        job.join(300)
+        job.join(10 * DEADLINE_S)
         assert not job.is_alive()
         print(f"the job ended {time.monotonic() - stopped:.0f} s after its worker was stopped: {errors[0][:500]}")
         wait_until(lambda: not is_running(worker) and not task_processes(), "the worker and all scripts have ended", 120)

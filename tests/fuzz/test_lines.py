@@ -53,6 +53,7 @@ from bridge.serving.model_process import ModelSettings
 from bridge.serving.outputs import PredictionSettings, with_outputs
 from bridge.settings import GroupSettings
 from tests.bridge.member.test_extra_input_delivery import HOSTS, Place
+from tests.support.deadline import DEADLINE_S
 from tests.support.fuzzing import cases, damage_message, damaged, outcomes
 
 SCHEMA = Schema.parse("id BIGINT")
@@ -129,7 +130,7 @@ def test_a_bridge_refuses_what_it_cannot_read_and_goes_on(tmp_path: pathlib.Path
         name = rng.choice(sorted(messages))
         try:
             call = channel.unary_unary(f"/{SERVICE}/{name}")
-            call(damaged(rng, messages[name].SerializeToString()), metadata=[(TOKEN, "secret")], timeout=30)
+            call(damaged(rng, messages[name].SerializeToString()), metadata=[(TOKEN, "secret")], timeout=DEADLINE_S)
             found[name] += 1
         except grpc.RpcError as error:
             found[error.code().name] += 1
@@ -180,7 +181,7 @@ def group_call() -> Iterator[Callable[[bytes], bytes]]:
     """Call a real group's server with bytes."""
     with group_channel(attempt=0) as channel:
         call = channel.unary_unary(f"/{GROUP_SERVICE}/Report")
-        yield lambda data: call(data, metadata=[(TOKEN, "secret")], timeout=30)
+        yield lambda data: call(data, metadata=[(TOKEN, "secret")], timeout=DEADLINE_S)
 
 
 @pytest.mark.fault("security", "Malformed calls of a group are refused and its members still served")

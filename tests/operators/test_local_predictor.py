@@ -21,6 +21,7 @@ from bridge.exceptions import ConfigurationError, SchemaError
 from operators import LocalPredictor, PipelineModel, TFSavedModelPredictor
 from operators.local_predictor import DESCRIPTION, read_pipeline
 from tests.akdl.serving import models
+from tests.support.deadline import DEADLINE_S
 from tests.support.http import served
 
 needs_tf = pytest.mark.tf
@@ -97,7 +98,7 @@ def test_neither_flink_nor_java_is_loaded(saved: str) -> None:
         "print(json.dumps([row, sorted({'pyflink', 'py4j'} & set(sys.modules))]))\n"
     )
     command = [sys.executable, "-c", code, saved, COLUMNS, json.dumps(ROW)]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=4 * DEADLINE_S, check=True)
     assert json.loads(answer.stdout) == [list(RESULT), []]
 
 
@@ -113,7 +114,7 @@ def test_rows_come_from_several_threads(saved: str) -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
+            thread.join(2 * DEADLINE_S)
     assert results == {number: [2.0 * (number + i) for i in range(50)] for number in range(4)}
 
 

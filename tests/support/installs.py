@@ -10,6 +10,8 @@ import sys
 import sysconfig
 import tempfile
 
+from tests.support.deadline import DEADLINE_S
+
 ROOT = pathlib.Path(__file__).parents[2]
 
 # What the Python of the tests has and that of a host has not: TensorFlow's side, and us. What ends in .pth would bring
@@ -56,5 +58,5 @@ def _place() -> tempfile.TemporaryDirectory[str]:
 
 def _pip(*arguments: str) -> None:
     command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=7 * DEADLINE_S)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -129,7 +129,7 @@ def _get_kafka() -> None:
     new = _CLASSPATH.with_suffix(f".{os.getpid()}")
     command = [mvn, "-q", "-B", "-f", str(pom), "dependency:build-classpath", f"-Dmdep.outputFile={new}"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10 * DEADLINE_S)
         if done.returncode != 0:
             pytest.skip(f"mvn cannot get Kafka: {done.stdout[-500:]}")
         new.rename(_CLASSPATH)

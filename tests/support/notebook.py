@@ -12,6 +12,8 @@ import pathlib
 import sys
 import tempfile
 
+from tests.support.deadline import DEADLINE_S
+
 
 def main(source: str, target: str) -> None:
     import nbformat
@@ -25,7 +27,7 @@ def main(source: str, target: str) -> None:
         (kernel / "kernel.json").write_text(json.dumps(spec), encoding="utf-8")
         os.environ.update(JUPYTER_PATH=folder, JUPYTER_RUNTIME_DIR=folder, IPYTHONDIR=folder)  # nothing of the user's own
         notebook = nbformat.read(source, as_version=4)
-        NotebookClient(notebook, timeout=300, kernel_name="of_tests").execute()
+        NotebookClient(notebook, timeout=int(10 * DEADLINE_S), kernel_name="of_tests").execute()
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)  # times
         if cell.cell_type == "code":  # what goes to stderr, and progress, is of this run

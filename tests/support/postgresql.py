@@ -95,7 +95,7 @@ def _server(programs: pathlib.Path, user: str, folder: str) -> Iterator[Database
         yield Database(programs, port)
     finally:
         server.send_signal(signal.SIGINT)  # ends connections that are open, and its own children
-        server.wait(60)
+        server.wait(2 * DEADLINE_S)
 
 
 def _user() -> str:

@@ -83,4 +83,4 @@ def object_storage(folder: pathlib.Path) -> Iterator[ObjectStorage]:
         yield found
     finally:
         server.terminate()
-        server.wait(60)
+        server.wait(2 * DEADLINE_S)

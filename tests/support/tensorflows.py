@@ -17,6 +17,8 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.support.deadline import DEADLINE_S
+
 KEPT = pathlib.Path(__file__).parents[2] / ".venv" / "matrix"
 
 
@@ -106,4 +108,4 @@ def _python_in(folder: pathlib.Path) -> str:
 
 
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, timeout=600)
+    return subprocess.run(command, capture_output=True, text=True, timeout=20 * DEADLINE_S)

@@ -103,7 +103,7 @@ class PythonProcess:
     def kill(self) -> None:
         """End it, and wait for that."""
         self._process.kill()
-        self.wait(30)
+        self.wait(DEADLINE_S)
 
     def wait(self, timeout_s: float) -> None:
         """Wait for its end."""

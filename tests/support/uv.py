@@ -13,6 +13,8 @@ import sysconfig
 
 import pytest
 
+from tests.support.deadline import DEADLINE_S
+
 _PACKAGES = [f"{name}=={importlib.metadata.version(name)}" for name in ("numpy", "grpcio", "protobuf")]
 _LIBRARY = pathlib.Path("lib") / f"python{sys.version_info.major}.{sys.version_info.minor}"
 _SYSTEM = ("/usr", "/usr/local")  # a Python there shares its folder with others, and cannot be moved
@@ -66,5 +68,5 @@ def needs_package_index() -> None:
 
 
 def _uv(*arguments: str) -> None:
-    done = subprocess.run([find_uv(), *arguments], capture_output=True, text=True, timeout=200)
+    done = subprocess.run([find_uv(), *arguments], capture_output=True, text=True, timeout=7 * DEADLINE_S)
     assert done.returncode == 0, done.stderr

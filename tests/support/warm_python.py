@@ -15,6 +15,8 @@ import subprocess
 import sys
 import tempfile
 
+from tests.support.deadline import DEADLINE_S
+
 _CHILDREN = pathlib.Path(__file__).parents[1] / "children"
 _DEFAULTS = ("TF115_PYTHON_ENV_PATH", "TF231_PYTHON_ENV_PATH")  # of `pythonEnv`
 # What `akdl.entry` imports; akdl itself comes from the script's own folder. It is two thirds of the processor time of a small script.
@@ -69,7 +71,7 @@ def _program(*modules: str) -> str:
         )  # fmt: skip
 
     def end() -> None:
-        process.communicate(timeout=30)
+        process.communicate(timeout=DEADLINE_S)
         shutil.rmtree(folder, ignore_errors=True)
 
     atexit.register(end)

@@ -15,6 +15,7 @@ import pytest
 from akdl.estimator.__main__ import main
 from akdl.user_code.module import load_module
 from tests.akdl.estimator.support import ENVIRONMENT, EXAMPLES, SCRIPTS, run_group, signature
+from tests.support.deadline import DEADLINE_S
 from tests.support.tensorflows import TF_1
 
 MNIST = EXAMPLES / "estimator_mnist"
@@ -182,7 +183,9 @@ def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.slow
 def test_mistakes_with_tensorflow_1(tmp_path: Path) -> None:
     driver = [TF_1.python(), str(SCRIPTS / "run_commands.py"), json.dumps(commands(tmp_path)), str(tmp_path / "found.json")]
-    done = subprocess.run(driver, env={**os.environ, **ENVIRONMENT}, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        driver, env={**os.environ, **ENVIRONMENT}, cwd=tmp_path, capture_output=True, text=True, timeout=10 * DEADLINE_S
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     check_mistakes(json.loads((tmp_path / "found.json").read_text()), tmp_path)
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.akdl.keras.support import ENVIRONMENT, WIDE_DEEP_OPTIMIZERS, script, user_module, wide_deep_by_hand
+from tests.support.deadline import DEADLINE_S
 
 pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
 
@@ -125,7 +126,9 @@ def test_two_devices_get_the_weights_of_one() -> None:
     import os
 
     command = [sys.executable, "-c", MIRRORED]
-    done = subprocess.run(command, env={**os.environ, **ENVIRONMENT}, check=True, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        command, env={**os.environ, **ENVIRONMENT}, check=True, capture_output=True, text=True, timeout=4 * DEADLINE_S
+    )
     import ast
 
     one, two = [ast.literal_eval(line[7:].replace("] [", "], [")) for line in done.stdout.splitlines() if line[:7] == "result "]

@@ -13,6 +13,7 @@ import pytest
 from akdl.keras.__main__ import main
 from akdl.user_code.module import load_module
 from tests.akdl.keras.support import SCRIPTS, load, mlp_config
+from tests.support.deadline import DEADLINE_S
 from tests.support.tf_group import ROOT
 
 MODULE = ["--module", str(SCRIPTS / "mlp.py")]
@@ -152,7 +153,7 @@ def test_ranknet(tmp_path: Path) -> None:
     import os
 
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=150)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=5 * DEADLINE_S)
     assert done.returncode == 0, done.stderr[-3000:]
     first = next(line for line in done.stdout.splitlines() if line.endswith("steps/s)"))  # slow machines print steps before
     assert all(f" {name} " in first for name in ("val_loss(0)", "val_auc(0)", "val_loss(1)", "val_auc(1)"))

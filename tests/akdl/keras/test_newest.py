@@ -10,6 +10,7 @@ import pytest
 
 from tests.akdl.keras.keras_2_models import FOLDER, make
 from tests.akdl.keras.support import ENVIRONMENT
+from tests.support.deadline import DEADLINE_S
 from tests.support.tensorflows import NEWEST, pytest_for
 from tests.support.tf_group import ROOT
 
@@ -70,6 +71,6 @@ def test_keras_3(tmp_path: Path, tests: list[str]) -> None:
         "no:cacheprovider",
         *(f"tests/akdl/keras/{one}" for one in tests),
     ]
-    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=550)
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=19 * DEADLINE_S)
     assert done.returncode == 0, done.stdout[-10_000:]
     assert "skipped" not in done.stdout.splitlines()[-1]

@@ -16,6 +16,7 @@ from akdl.serving.keyed_models import KeyedModels
 from akdl.serving.model import ServedModel
 from akdl.serving.output_cells import OutputColumn
 from tests.akdl.serving import models
+from tests.support.deadline import DEADLINE_S
 
 pytestmark = pytest.mark.tf
 Make = Callable[..., KeyedModels]
@@ -181,7 +182,7 @@ def test_loaded_models_predict_while_another_is_loaded(keyed: Make) -> None:
 
     def slowly(path: str) -> ServedModel:
         started.set()
-        assert go_on.wait(60)
+        assert go_on.wait(2 * DEADLINE_S)
         return load(path)
 
     made._load = slowly
@@ -189,7 +190,7 @@ def test_loaded_models_predict_while_another_is_loaded(keyed: Make) -> None:
     threads = [threading.Thread(target=lambda: found.append(made.predict_collecting(columns([b"fr"]), 1))) for _ in range(2)]
     for thread in threads:
         thread.start()
-    assert started.wait(60)
+    assert started.wait(2 * DEADLINE_S)
     try:
         assert made.predict_collecting(columns([b"de"]), 1)[0]["p"].tolist() == [2]
     finally:

@@ -17,6 +17,7 @@ from akdl.serving.output_cells import OutputColumn
 from akdl.serving.prediction_errors import ServingError, SignatureError
 from akdl.storage.model_archive import ModelError
 from tests.akdl.serving import models
+from tests.support.deadline import DEADLINE_S
 
 pytestmark = pytest.mark.tf
 
@@ -55,7 +56,7 @@ def test_each_batch_is_of_one_model_and_none_fails(tmp_path: Any) -> None:
         assert answer(live, rows) == [3 * factor] * 11
     done.set()
     for thread in threads:
-        thread.join(60)
+        thread.join(2 * DEADLINE_S)
     assert not errors
     assert line.startswith("the model number 5 took over from the model number 4, after ")
     for own in seen:

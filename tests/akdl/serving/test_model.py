@@ -16,6 +16,7 @@ from akdl.serving.output_cells import OutputColumn
 from akdl.serving.prediction_errors import ServingError, SignatureError
 from tests.akdl.serving import models
 from tests.akdl.serving.models import expected
+from tests.support.deadline import DEADLINE_S
 
 pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
 
@@ -229,5 +230,5 @@ def test_threads() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(2 * DEADLINE_S)
     assert not wrong and not any(thread.is_alive() for thread in threads)

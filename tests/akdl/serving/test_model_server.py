@@ -84,7 +84,7 @@ class Client:
             request_serializer=lambda message: message.SerializeToString(),
             response_deserializer=answer.FromString,
         )
-        return method(request, metadata=[(TOKEN, self.token)], wait_for_ready=True, timeout=60)
+        return method(request, metadata=[(TOKEN, self.token)], wait_for_ready=True, timeout=2 * DEADLINE_S)
 
     def describe(self) -> Description:
         return self.call("Describe", Empty(), Description)
@@ -160,7 +160,7 @@ def test_several_clients_of_a_packed_model() -> None:
             for thread in threads:
                 thread.start()
             for thread in threads:
-                thread.join(60)
+                thread.join(2 * DEADLINE_S)
             for own in clients:
                 own.channel.close()
             server.process.send_signal(signal.SIGTERM)

@@ -16,6 +16,7 @@ from akdl.serving.prediction_errors import RowsError, ServingError
 from akdl.serving.row_predictor import RowPredictor, result_columns
 from akdl.storage.model_archive import ModelError, pack
 from tests.akdl.serving import models
+from tests.support.deadline import DEADLINE_S
 from tests.support.http import served
 
 needs_tf = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
@@ -177,7 +178,7 @@ def test_threads() -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
+            thread.join(2 * DEADLINE_S)
     assert results == [RESULT] * 300
 
 

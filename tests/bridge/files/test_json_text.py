@@ -23,6 +23,7 @@ from bridge.files.file_columns import declared_column
 from bridge.files.texts import json_lines
 from bridge.schema import Schema
 from tests.bridge.files.test_reading import read
+from tests.support.deadline import DEADLINE_S
 
 UTC = datetime.timezone.utc
 MB = 1 << 20
@@ -233,7 +234,7 @@ def test_deep_json_is_refused(tmp_path: pathlib.Path, sql: str) -> None:
     for what, line in DEEP.items():
         (tmp_path / f"{what}.json").write_text(first + line + "\n")
         program += ["try:", f"    read({str(tmp_path / what)!r} + '.json', schema=schema)", "except RowError as e: print(e)"]
-    done = subprocess.run([sys.executable, "-c", "\n".join(program)], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, "-c", "\n".join(program)], capture_output=True, text=True, timeout=10 * DEADLINE_S)
     told = done.stdout.split("\n")
     for what, error in zip(DEEP, told):
         line = first.count("\n") + 1 + 200_000 * (what == "after blank lines")

@@ -18,6 +18,7 @@ import pytest
 from pyflink.java_gateway import get_gateway
 
 from operators.flink.java import ensure_java
+from tests.support.deadline import DEADLINE_S
 from tests.support.tensorflows import kept_folder, made_once
 from tests.support.uv import find_uv, needs_package_index
 
@@ -44,7 +45,7 @@ def jars(request: pytest.FixtureRequest) -> list[pathlib.Path]:
             needs_package_index()
             wanted = f"apache-flink-libraries=={request.param}.*"
             command = [find_uv(), "pip", "install", "--quiet", "--no-deps", "--target", str(folder), wanted]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=550)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=19 * DEADLINE_S)
             assert done.returncode == 0, done.stderr
     return [*folder.glob("pyflink/lib/*.jar"), *folder.glob("pyflink/opt/flink-python*.jar")]
 

@@ -13,6 +13,7 @@ import pytest
 
 from akdl.wire import Chunk
 from bridge.group.chunk_log import ChunkLog
+from tests.support.deadline import DEADLINE_S
 from tests.support.small_disks import small_disk
 
 
@@ -52,16 +53,16 @@ def test_readers_follow_while_chunks_come(chunk_log: ChunkLog) -> None:
     def follow(chunks: list[Chunk]) -> None:
         for message in chunk_log.read(0, lambda: True):
             chunks.append(Chunk.FromString(message))
-            seen.wait(30)
+            seen.wait(DEADLINE_S)
 
     threads = [threading.Thread(target=follow, args=(chunks,)) for chunks in found]
     for thread in threads:
         thread.start()
     for number in range(5):
         chunk_log.append(1, b"%d" % number, 1)
-        seen.wait(30)  # both have got it, before there is another
+        seen.wait(DEADLINE_S)  # both have got it, before there is another
     chunk_log.end()
-    seen.wait(30)
+    seen.wait(DEADLINE_S)
     for thread in threads:
         thread.join()
     assert [[chunk.columns for chunk in chunks] for chunks in found] == [[b"0", b"1", b"2", b"3", b"4", b""]] * 2

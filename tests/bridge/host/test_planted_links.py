@@ -29,6 +29,7 @@ from bridge.member.status import StatusFile
 from bridge.schema import Schema, table_columns
 from operators import PipelineModel, TFSavedModelPredictor
 from operators.sinks import _AkFile
+from tests.support.deadline import DEADLINE_S
 from tests.support.statuses import status_of
 
 COLUMNS = [table_columns(Schema.parse("x BIGINT"))]
@@ -132,7 +133,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as a s
 
 def as_stranger(*command: str) -> None:
     """Run a program of the system as a second user of this host."""
-    subprocess.run(command, user=STRANGER, check=True, timeout=30)
+    subprocess.run(command, user=STRANGER, check=True, timeout=DEADLINE_S)
 
 
 @pytest.fixture

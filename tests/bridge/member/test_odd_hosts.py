@@ -22,6 +22,7 @@ from bridge.group.addresses import Address
 from bridge.member.member import Member
 from bridge.schema import Schema
 from bridge.settings import GroupSettings, UserFile
+from tests.support.deadline import DEADLINE_S
 from tests.support.leftovers import task_processes, wait_until, work_folders
 from tests.support.small_disks import small_disk
 
@@ -93,7 +94,7 @@ def run_alone(wrapper: list[str], outcome: pathlib.Path, limit: int = 0, user: i
     if not sys.platform.startswith("linux") or os.geteuid() != 0 or shutil.which("unshare") is None:
         pytest.skip("needs root on Linux, and the program unshare")
     command = [*wrapper, sys.executable, "-c", ALONE, str(outcome), str(limit), str(user), COUNT]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=4 * DEADLINE_S)
     if done.returncode and "Operation not permitted" in done.stderr:
         pytest.skip(f"this machine forbids it: {done.stderr.strip()}")
     assert done.returncode == 0, done.stderr

@@ -18,6 +18,7 @@ from bridge.exceptions import TaskError
 from bridge.flink.elements import Element
 from bridge.serving import model_delivery
 from bridge.serving.model_delivery import COLLECT_KEY, Collect, SendPlace, take_turn
+from tests.support.deadline import DEADLINE_S
 
 KEYS = [7, 3, 5]  # of the subtasks that deliver
 Rows = list[tuple[int, str]]
@@ -145,7 +146,7 @@ def test_the_end_of_an_earlier_attempt_is_waited_for(tmp_path: pathlib.Path) -> 
     waiting.join(0.2)
     assert waiting.is_alive()
     os.close(earlier)
-    waiting.join(30)
+    waiting.join(DEADLINE_S)
     (later,) = found
     assert later is not None and take_turn(path, 9) is None
     os.close(later)

@@ -48,7 +48,7 @@ def test_a_process_that_ends_when_it_is_found_is_followed_by_another(monkeypatch
         listener.listen()
 
         def end_at_the_first_question() -> None:
-            listener.settimeout(30)
+            listener.settimeout(DEADLINE_S)
             connection, _ = listener.accept()
             os.close(pipe)
             listener.close()
@@ -108,9 +108,7 @@ def test_a_model_predicts_wherever_temporary_files_lie(temporary: pathlib.Path) 
 def test_a_stopped_process_fails_the_task_and_is_gone() -> None:
     inputs = [TableColumn(name="x", type="ARRAY<FLOAT>"), TableColumn(name="k", type="BIGINT")]
     serving = Serving(input_columns=inputs, output_columns=[TableColumn(name="p", type="DOUBLE")])
-    settings = ModelSettings(
-        "TestOp", "stopped", json_format.MessageToJson(serving), "secret", stall_timeout_s=1.0
-    )
+    settings = ModelSettings("TestOp", "stopped", json_format.MessageToJson(serving), "secret", stall_timeout_s=1.0)
     process = ModelProcess(settings, models.scaled(2.0))
     rows = encode_columns({"x": [[1.0, 1.0, 1.0]], "k": [0]}, inputs).SerializeToString()
     assert process.predict(rows).rows.rows == 1
@@ -216,7 +214,7 @@ def test_the_gpu_of_a_model(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.P
         lambda: any("at most 60 s" in line and f"{os.getpid()}, Holder" in line for line in caplog.messages), "it says so"
     )
     holder.release()
-    waiting.join(60)
+    waiting.join(2 * DEADLINE_S)
     assert said == [f"it has {device}."]
 
 

@@ -26,6 +26,7 @@ from bridge.serving.prediction import _Predict, kinds_by_key, predict_table
 from bridge.serving.request_size import RequestSize
 from operators import useLocalEnv
 from tests.akdl.serving import models
+from tests.support.deadline import DEADLINE_S
 from tests.support.leftovers import suspend, task_processes, wait_until
 
 pytestmark = pytest.mark.flink
@@ -187,7 +188,7 @@ def test_three_chunks_are_under_way_and_leave_in_their_order(predicting: Any) ->
     fourth.join(0.2)
     assert fourth.is_alive() and found == [], "a fourth one waits for the first"
     process.resume()
-    fourth.join(60)
+    fourth.join(2 * DEADLINE_S)
     found += function.all_out()
     assert found == [
         ({"k": [number], "p": [2.0 * (1 + number)]}, bytes([number]) if number < 3 else None) for number in range(4)
@@ -240,7 +241,7 @@ def test_large_chunks_are_under_way_alone(predicting: Any, monkeypatch: pytest.M
     second.join(0.2)
     assert second.is_alive()
     process.resume()
-    second.join(60)
+    second.join(2 * DEADLINE_S)
 
 
 @pytest.mark.tf
@@ -308,7 +309,7 @@ def test_after_a_newer_model_no_row_is_of_the_older_one(predicting: Any) -> None
     for process in processes:
         process.resume()
     sent = function.function._sent
-    answer = sent[0][2].call.result(60)
+    answer = sent[0][2].call.result(2 * DEADLINE_S)
     answer.model, answer.rows.columns[0].values = 1, np.array([0.0], "f8").tobytes()  # as if the older one had done it
     assert [rows["p"] for rows, _ in function.all_out()] == [[9.0]]
 

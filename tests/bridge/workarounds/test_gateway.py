@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from tests.support.deadline import DEADLINE_S
 from tests.support.environment import ENVIRONMENT
 from tests.support.leftovers import wait_until
 
@@ -49,7 +50,9 @@ PYFLINKS_OWN = "from pyflink.java_gateway import get_gateway; get_gateway()"
 
 def run(first: str, **variables: str) -> str:
     command = [sys.executable, "-W", "ignore", "-c", PROGRAM.format(first=first)]
-    done = subprocess.run(command, cwd=ROOT, env={**ENVIRONMENT, **variables}, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        command, cwd=ROOT, env={**ENVIRONMENT, **variables}, capture_output=True, text=True, timeout=10 * DEADLINE_S
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 

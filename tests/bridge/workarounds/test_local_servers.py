@@ -66,7 +66,7 @@ def local_program(owner: str, folder: pathlib.Path) -> Iterator[list[str]]:
             address = program.stdout.readline().strip()
             yield [*open_ports(psutil.Process(program.pid)), *([address] if address.startswith("unix:") else [])]
             waits.unlink()
-            printed, errors = program.communicate(timeout=120)
+            printed, errors = program.communicate(timeout=4 * DEADLINE_S)
             assert (printed, program.returncode) == ("done\n", 0), errors
         finally:
             program.kill()

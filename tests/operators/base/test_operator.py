@@ -14,6 +14,7 @@ from bridge.exceptions import ConfigurationError
 from operators import BatchOperator, RandomTableSourceBatchOp, TableSourceBatchOp, TensorFlow2BatchOp
 from operators.base.operator import _plain_columns, _quoting_hint
 from operators.progress.state import Shown
+from tests.support.deadline import DEADLINE_S
 
 
 def test_an_operator_that_is_not_linked_has_no_table() -> None:
@@ -115,7 +116,7 @@ def test_operators_show_themselves_without_java() -> None:
         "    print(repr(each)); getattr(each, '_repr_html_', str)()\n"
         "print('pyflink' in sys.modules)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=100)
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=4 * DEADLINE_S)
     assert done.stdout.splitlines() == [
         "MemSourceBatchOp(rows=1): a BIGINT, b STRING; collectToDataframe() or print() returns its rows",
         "TensorFlow2BatchOp(numWorkers=2): no table until it is linked or used",

@@ -15,6 +15,7 @@ from akdl.near_names import near
 from akdl.serving.prediction_errors import RowsError
 from bridge.exceptions import ConfigurationError, TaskError
 from operators.errors.uncaught import LINES, lines_of, show_briefly
+from tests.support.deadline import DEADLINE_S
 
 FAILED = "Op, chief 0 (s.py): the script failed: KeyError: 'scor'\n  File \"s.py\", line 6, in main\n    large = helper(rows)"
 
@@ -139,7 +140,7 @@ def test_ipython_shows_the_same_and_other_errors_as_before() -> None:
         "for cell in ('import operators', 'operators.useLocalEnv(\"two\")', '1 / 0'):\n"
         "    shell.run_cell(cell)\n"
     )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=4 * DEADLINE_S)
     ours, _, other = run.stdout.partition("Error: parallelism: expected a whole number of at least 1, got 'two'\n")
     assert ours.endswith("bridge.exceptions.Configuration") and len(ours.splitlines()) == 1, run.stdout + run.stderr
     assert "ZeroDivisionError" in other and "Traceback" in other

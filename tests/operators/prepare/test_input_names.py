@@ -11,6 +11,7 @@ import pytest
 
 from akdl.tf_version import is_keras_3
 from operators.prepare.input_names import odd_names, warn_of_names
+from tests.support.deadline import DEADLINE_S
 from tests.support.tensorflows import NEWEST
 
 ODD = [["class"], ["None"], ["self"], ["a b"], ["_x"], ["é"], ["a:b"], ["1x"], ["a-b"], ["a.b"], ["a-b", "a_b"], ["A", "a"]]
@@ -71,7 +72,7 @@ def test_tensorflow_agrees(tmp_path: Path, names: list[str]) -> None:
 def test_keras_3_agrees(tmp_path: Path) -> None:
     given = [*ODD, *GOOD]
     command = [NEWEST.python(), "-c", BY_KERAS_3, json.dumps(given)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=10 * DEADLINE_S)
     served = [json.loads(line.split(" ", 1)[1]) for line in done.stdout.splitlines() if line.startswith("SERVED ")]
     assert len(served) == len(given), done.stderr[-5000:]
     for names, found in zip(given, served):

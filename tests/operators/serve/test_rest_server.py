@@ -186,7 +186,7 @@ def test_requests_of_many_clients_at_once(half_plus_two: Served) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(120)
+        thread.join(4 * DEADLINE_S)
     assert wrong == []
     status, metrics = half_plus_two.ask("GET", "/monitoring/prometheus/metrics")
     values = dict(line.rsplit(" ", 1) for line in metrics.splitlines() if not line.startswith("#"))
