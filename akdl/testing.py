@@ -9,7 +9,6 @@ assert task_config.output_writer.rows == [...]
 
 import io
 import os
-import zlib
 from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Sequence, Union, cast
 
 import numpy as np
@@ -21,10 +20,11 @@ from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TrainTaskConfi
 from akdl.runner.context import Share, TFContext
 from akdl.runner.output_writer import check_example
 from akdl.runner.user_params import with_text
-from akdl.wire import Chunk, EndOfInput, Example, Rows, TableColumn
+from akdl.wire import Chunk, Example, Rows, TableColumn
 from akdl.wire.cells import as_array
 from akdl.wire.column_type import ColumnType, Kind, type_of
 from akdl.wire.columns import encode_columns, flat_sparse
+from akdl.wire.serialized import Tally
 
 if TYPE_CHECKING:
     from akdl.runner.output_writer import OutputWriter
@@ -203,8 +203,9 @@ def arrived_rows(
         rows.append(rows.read(Example.FromString(record), number))
     rows.take(message)
     chunk = Chunk(rows=message.rows, columns=message.SerializeToString())
-    end = Chunk(end=EndOfInput(rows=message.rows, checksum=zlib.crc32(chunk.columns)))
-    return FileRows(folder, [chunk, end] if message.rows else [end], columns, exact_doubles)
+    tally = Tally()
+    tally.add(chunk.rows, chunk.columns)
+    return FileRows(folder, [chunk, tally.end()] if message.rows else [tally.end()], columns, exact_doubles)
 
 
 def _sent(cells: Sequence[Any], column_type: ColumnType) -> Sequence[Any]:

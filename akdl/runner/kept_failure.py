@@ -10,7 +10,6 @@ import shlex
 import struct
 import sys
 import tarfile
-import zlib
 from io import BytesIO
 from typing import TYPE_CHECKING, Dict, Iterator, List, Mapping, Optional, Union
 
@@ -20,7 +19,8 @@ from google.protobuf.json_format import MessageToDict
 from akdl.folders.private_file import private
 from akdl.masking import masked, masked_value, shown
 from akdl.storage.whole_file import WholeFile
-from akdl.wire import Chunk, Cluster, EndOfInput, Failure, Task
+from akdl.wire import Chunk, Cluster, Failure, Task
+from akdl.wire.serialized import Tally
 
 if TYPE_CHECKING:
     from akdl.rows.file_rows import FileRows
@@ -92,14 +92,14 @@ def comparable(failure: Failure, work_dir: str) -> List[str]:
 
 def chunks_in(path: str) -> Iterator[Chunk]:
     """Yield the kept chunks in the form of the channel, and the end of the input."""
-    count, checksum = 0, 0
+    tally = Tally()
     with open(path, "rb") as file:
         for head in iter(lambda: file.read(_CHUNK.size), b""):
             rows, size = _CHUNK.unpack(head)
             columns = file.read(size)
-            count, checksum = count + rows, zlib.crc32(columns, checksum)
+            tally.add(rows, columns)
             yield Chunk(rows=rows, columns=columns)
-    yield Chunk(end=EndOfInput(rows=count, checksum=checksum))
+    yield tally.end()
 
 
 def _portable(task: Task) -> Task:

@@ -1,12 +1,13 @@
-"""Fast serialization of messages with large byte fields.
+"""Chunks of rows on the channels: fast serialization of their large byte fields, and the tally in their end mark.
 
 protobuf grows its buffer repeatedly, and the system takes the memory back each time: 0.8 ms for a megabyte, where joining the
 pieces takes 0.1 ms.
 """
 
+import zlib
 from typing import Any, List, NamedTuple, Sequence
 
-from akdl.wire import Chunk, Column, Rows
+from akdl.wire import Chunk, Column, EndOfInput, Rows
 from akdl.wire.varints import varint
 
 _LENGTH_DELIMITED = 2
@@ -35,6 +36,34 @@ def serialized_rows(rows: int, columns: Sequence[ColumnBuffers]) -> bytes:
 
 def serialized_chunk(rows: int, extra_input: int, columns: bytes) -> bytes:
     return b"".join([Chunk(rows=rows, input=extra_input).SerializeToString(), *_field(_CHUNK_COLUMNS, columns)])
+
+
+class Tally:
+    """Number of rows and checksum of a sequence of chunks: the sender's end mark has them, and the reader compares its own.
+
+    Every such sequence ends this way (to a script, to members of other hosts, in a kept failure), because a stream that is
+    cut looks like one that has ended, and a training on half of the rows would show no error.
+    """
+
+    def __init__(self) -> None:
+        self._rows = self._checksum = 0
+
+    def add(self, rows: int, columns: bytes) -> None:
+        """Count a chunk; `rows` is 0 for chunks whose rows are not counted, such as those of extra inputs."""
+        self._rows += rows
+        self._checksum = zlib.crc32(columns, self._checksum)
+
+    def end(self) -> Chunk:
+        """Return the end mark of the chunks so far."""
+        return Chunk(end=EndOfInput(rows=self._rows, checksum=self._checksum))
+
+    def check(self, end: EndOfInput) -> None:
+        """Raise EOFError if the sender's end mark does not fit the chunks that have arrived."""
+        if (end.rows, end.checksum) != (self._rows, self._checksum):
+            raise EOFError(
+                f"expected {end.rows} rows with checksum {end.checksum:08x}, "
+                f"received {self._rows} rows with checksum {self._checksum:08x}"
+            )
 
 
 _VALID = Column.VALID_FIELD_NUMBER

@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import struct
 import threading
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from akdl.folders.disk_room import write_at
-from akdl.wire import Chunk, EndOfInput
-from akdl.wire.serialized import serialized_chunk
+from akdl.wire.serialized import Tally, serialized_chunk
 
 _HEAD = struct.Struct("<Q")  # bytes of the message that follows
 _LOOK_AGAIN_S = 0.5  # a waiting reader notices within this time that its call has ended
@@ -24,18 +22,17 @@ class ChunkLog:
         self._path = path
         self._changed = threading.Condition()
         self._size = 0
-        self._rows = 0
-        self._checksum = 0
+        self._tally = Tally()
         self._is_complete = False
         self._is_closed = False
 
     def append(self, rows: int, columns: bytes, extra_input: int) -> None:
-        self._rows, self._checksum = self._rows + rows, zlib.crc32(columns, self._checksum)
+        self._tally.add(rows, columns)
         self._write(serialized_chunk(rows, extra_input, columns))
 
     def end(self) -> None:
         if not self._is_complete:
-            self._write(Chunk(end=EndOfInput(rows=self._rows, checksum=self._checksum)).SerializeToString(), is_last=True)
+            self._write(self._tally.end().SerializeToString(), is_last=True)
 
     def read(self, start: int, is_wanted: Callable[[], bool]) -> Iterator[bytes]:
         """Yield the messages as they arrive, up to the end mark, or until the log is closed or `is_wanted` turns false."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +13,7 @@ import grpc
 
 from akdl.folders.owned_folder import hold, remove_unused
 from akdl.wire import Chunk, Cluster
+from akdl.wire.serialized import Tally
 from bridge.exceptions import TaskError
 from bridge.folders.temporary_places import shared_place
 from bridge.group.addresses import Address, members_on_host
@@ -58,7 +58,8 @@ class ExtraInputs:
         self._makes_for_others = False
         self._lock = -1  # of the folder
         self._from = ""  # member 0, as messages name it
-        self._taken = self._rows = self._checksum = 0
+        self._taken = 0
+        self._tally = Tally()
         self._stopped = threading.Event()
         self._call: Any = None
         self._thread: threading.Thread | None = None
@@ -154,11 +155,7 @@ class ExtraInputs:
 
     def _pass_on(self, chunk: Chunk) -> bool:
         if chunk.HasField("end"):
-            if (chunk.end.rows, chunk.end.checksum) != (self._rows, self._checksum):
-                raise EOFError(
-                    f"expected {chunk.end.rows} rows with checksum {chunk.end.checksum:08x}, got {self._rows} rows with "
-                    f"checksum {self._checksum:08x}"
-                )
+            self._tally.check(chunk.end)
             with self._changed:
                 self.is_complete = True
                 self._changed.notify_all()
@@ -174,5 +171,5 @@ class ExtraInputs:
             self._session.offer(chunk.rows, columns, chunk.input)
             self._changed.notify_all()
         self._taken += 1
-        self._rows, self._checksum = self._rows + chunk.rows, zlib.crc32(columns, self._checksum)
+        self._tally.add(chunk.rows, columns)
         return True

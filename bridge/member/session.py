@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import enum
 import logging
-import zlib
 from collections import deque
 from typing import NamedTuple
 
 from akdl import wire
-from akdl.wire.serialized import serialized_chunk
+from akdl.wire.serialized import Tally, serialized_chunk
 from akdl.wire.service import PROTOCOL
 
 logger = logging.getLogger(__name__)
@@ -81,7 +80,7 @@ class Session:
         self.rows_discarded = 0
         self.rows_out = 0
         self.rows_committed = 0
-        self._checksum = 0
+        self._tally = Tally()
         self._input: deque[_Waiting] = deque()
         self._input_bytes = 0
         self._is_refused = False
@@ -123,7 +122,7 @@ class Session:
             return serialized_chunk(*chunk)
         if self.has_ended_input and not self.has_sent_end:
             self.has_sent_end = True
-            return wire.Chunk(end=wire.EndOfInput(rows=self.rows_in, checksum=self._checksum)).SerializeToString()
+            return self._tally.end().SerializeToString()
         return None
 
     @property
@@ -181,7 +180,7 @@ class Session:
             self.rows_discarded += counted
             return
         self._input.append(_Waiting(rows, extra_input, columns))
-        self._checksum = zlib.crc32(columns, self._checksum)
+        self._tally.add(counted, columns)
         self._input_bytes += len(columns)
 
     def end_input(self) -> None:

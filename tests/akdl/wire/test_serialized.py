@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
+import zlib
 
-from akdl.wire import BOOL, BYTES, INT64, Chunk, Column, Rows
-from akdl.wire.serialized import ColumnBuffers, serialized_chunk, serialized_rows
+import numpy as np
+import pytest
+
+from akdl.wire import BOOL, BYTES, INT64, Chunk, Column, EndOfInput, Rows
+from akdl.wire.serialized import ColumnBuffers, Tally, serialized_chunk, serialized_rows
 
 LARGE = np.arange(40, dtype="<i8")  # over 127 bytes: a size of two bytes
 COLUMNS = [
@@ -40,3 +43,21 @@ def test_chunk() -> None:
     for rows, extra_input, columns in ((3, 0, b"x" * 200), (1, 2, b"y"), (0, 0, b"")):
         expected = Chunk(rows=rows, input=extra_input, columns=columns)
         assert Chunk.FromString(serialized_chunk(rows, extra_input, columns)) == expected
+
+
+def _tally() -> Tally:
+    tally = Tally()
+    tally.add(2, b"ab")
+    tally.add(0, b"extra")
+    return tally
+
+
+def test_the_end_mark_has_all_rows_and_the_checksum_of_all_columns() -> None:
+    assert _tally().end() == Chunk(end=EndOfInput(rows=2, checksum=zlib.crc32(b"abextra")))
+
+
+def test_a_reader_accepts_the_end_mark_of_its_own_chunks_alone() -> None:
+    _tally().check(_tally().end().end)
+    for rows, columns in [(1, b"abextra"), (2, b"abextr")]:
+        with pytest.raises(EOFError, match=rf"expected {rows} rows with checksum \w+, received 2 rows with checksum \w+"):
+            _tally().check(EndOfInput(rows=rows, checksum=zlib.crc32(columns)))

@@ -139,12 +139,12 @@ def test_other_chunks_than_were_sent_are_an_error(places: list[Place], addresses
     giver, taker = places
     giver.extra.keep(1, chunk(1), 1)
     assert giver.extra.chunk_log is not None
-    giver.extra.chunk_log._checksum ^= 1
+    giver.extra.chunk_log._tally._checksum ^= 1
     giver.extra.end()
     for place in places:
         place.join(addresses)
     wait_until(lambda: taker.extra.error is not None, "it is told")
-    words = r"did not arrive completely from chief 0 on 127.0.0.1: expected 1 rows .*, got 1 rows with checksum \w+"
+    words = r"did not arrive completely from chief 0 on 127.0.0.1: expected 1 rows .*, received 1 rows with checksum \w+"
     with pytest.raises(TaskError, match=words):
         raise taker.extra.error or AssertionError
     assert not taker.extra.is_complete
