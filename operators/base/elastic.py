@@ -18,9 +18,9 @@ from akdl.storage.files import FileError
 from bridge.exceptions import ConfigurationError
 from bridge.host.console import tell
 from bridge.interrupts import interrupts_later, waited_for
-from bridge.table_env import groups_in, parallelism_of
+from bridge.table_env import parallelism_of
 from operators.base.job import environment_of, needs_of, running
-from operators.flink.rest import WITHOUT_SLOT, Rest
+from operators.flink.rest import Rest, waits_for_slots
 from operators.flink.slots import check_slots, free_slots, rest_of
 
 if TYPE_CHECKING:
@@ -156,11 +156,10 @@ class SlotWatch:
 
     def _waits(self) -> bool | None:
         """True if a task of the job waits for a slot; None as long as the job is not there."""
-        for job in [self._job] if self._job else [each["jid"] for each in self._rest.jobs()]:
-            tasks = self._rest.get(f"/jobs/{job}")
-            if tasks["state"] == "RUNNING" and self._group in groups_in(tasks["plan"]):
-                self._job = job
-                return any(each["tasks"].get(state) for each in tasks["vertices"] for state in WITHOUT_SLOT)
+        for job in self._rest.jobs_of({self._group}):
+            if job["state"] == "RUNNING":
+                self._job = job["jid"]
+                return waits_for_slots(job)
         return None
 
     def _is_saved(self) -> bool:

@@ -20,7 +20,7 @@ from operators.alink.java_times import zone_of
 from operators.flink.env import shows_process_output
 from operators.flink.slots import Need, check_slots, rest_of
 from operators.progress.display import shown
-from operators.progress.linked import note_told
+from operators.progress.waiting import note_told
 
 if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment, Table

@@ -19,9 +19,8 @@ from operators.base.elastic import Elastic, run
 from operators.base.job import environment_of, job_named
 from operators.flink.slots import Need, rest_of
 from operators.params.rendering import Description, Rendered
-from operators.progress.linked import note_linked
 from operators.progress.state import Shown
-from operators.progress.waiting import run_and_wait
+from operators.progress.waiting import note_linked, run_and_wait
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,12 +6,14 @@ import json
 import os
 import socket
 import time
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from akdl.storage.limits import TEXT, LimitError
 from bridge.exceptions import ConfigurationError
 from bridge.group.addresses import own_addresses
+from bridge.table_env import groups_in
 
 if TYPE_CHECKING:
     import requests
@@ -20,7 +22,7 @@ HEADERS = "FLINK_REST_CLIENT_HEADERS"
 _ANSWER_S = 5.0
 _WHOLE_S = 60.0  # of an answer that comes in small parts
 _PART_BYTES = 1 << 16
-WITHOUT_SLOT = ("CREATED", "SCHEDULED")  # states of tasks
+_WITHOUT_SLOT = ("CREATED", "SCHEDULED")  # states of tasks
 _ENDED = {"FINISHED", "CANCELED", "FAILED", "SUSPENDED"}
 
 
@@ -53,6 +55,13 @@ class Rest:
     def jobs(self) -> list[dict[str, str]]:
         """Jobs that have not ended, with their `jid`, `name` and `state`."""
         return [job for job in self.get("/jobs/overview")["jobs"] if job["state"] not in _ENDED]
+
+    def jobs_of(self, groups: Collection[str]) -> Iterator[dict[str, Any]]:
+        """Yield the details of the jobs that have not ended and run some of these groups."""
+        for job in self.jobs():
+            details = self.get(f"/jobs/{job['jid']}")
+            if not groups_in(details["plan"]).isdisjoint(groups):
+                yield details
 
     def cancel(self, job: str) -> None:
         self.content(f"/jobs/{job}", "PATCH")
@@ -101,6 +110,11 @@ class Rest:
             if time.monotonic() - began > _WHOLE_S:
                 raise RestError(f"{self.address}: the answer did not end within {_WHOLE_S:g} s")
         return b"".join(parts)
+
+
+def waits_for_slots(details: Mapping[str, Any]) -> bool:
+    """Return True if a task of a job has no slot yet."""
+    return any(vertex["tasks"].get(state) for vertex in details["vertices"] for state in _WITHOUT_SLOT)
 
 
 def headers_of(text: str) -> dict[str, str]:

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import functools
 import logging
+import math
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 
 from akdl.wire.status_pb2 import MemberStatus
-from bridge.host.console import say
-from bridge.member.registry import statuses
+from bridge.host.console import say, warn
 from bridge.member.status import ENDED
 from operators.flink.rest import Rest
-from operators.progress.late_starts import late_starts_told
 from operators.progress.record import Recorder
 from operators.progress.renderers import Renderer, renderer
 from operators.progress.state import Line, OperatorState, Shown
-from operators.progress.status_sources import RestSource, waits_for
+from operators.progress.status_sources import RestSource, StatusSource
 
 logger = logging.getLogger(__name__)
 
 LOOK_S = 0.5
+LATE_LOOK_S = 10.0  # from one look for late Python workers to the next
 
 
 @contextmanager
@@ -33,48 +32,45 @@ def shown(
 
     With `told`, only operators that are seen count, and groups in it, whose last job was shown already, once they start again.
     """
-    with nullcontext() if rest is None else late_starts_told(rest, operators), _shown(operators, rest, says, told) as seen:
-        yield seen
-
-
-@contextmanager
-def _shown(operators: Mapping[str, Shown], rest: Rest | None, says: bool, told: Collection[str] | None) -> Iterator[set[str]]:
     renders = renderer() if any(each.visible for each in operators.values()) else None
-    if renders is None and not (says and rest) and not any(each.log_dir for each in operators.values()):
-        yield set()
-        return
-    groups = {group: each.size for group, each in operators.items()}
-    source = None if rest is None else RestSource(rest, groups, sum(groups.values()), new=told is None)
-    read = (lambda is_last: statuses(groups)) if source is None else source.read
-    waits = None if rest is None else functools.partial(waits_for, rest, groups.keys())
-    watch = StatusPoller(operators, read, renders, says=says and rest is not None, waits=waits, told=told)
-    thread = threading.Thread(target=watch.run, name="akdl-shown", daemon=True)
+    source = StatusSource(operators)
+    if rest is not None:
+        source = RestSource(rest, operators, sum(each.size for each in operators.values()), new=told is None)
+    poller = StatusPoller(operators, source, renders, says and rest is not None, told)
+    thread = threading.Thread(target=poller.run, name="akdl-shown", daemon=True)
     thread.start()
     failed = True
     try:
-        yield watch.seen
+        yield poller.seen
         failed = False
     finally:
-        watch.stop(failed)
+        poller.stop(failed)
         thread.join()
 
 
 class StatusPoller:
+    """Shows, records and says what the statuses of a job's members tell, and warns of Python workers that start late.
+
+    The warning comes even where nothing is shown, since a worker that blocks before code of ours runs reports nothing itself.
+    """
+
     def __init__(
         self,
         operators: Mapping[str, Shown],
-        read: Callable[[bool], list[MemberStatus]],
+        source: StatusSource,
         renders: Renderer | None,
         says: bool,
-        waits: Callable[[], str] | None = None,
         told: Collection[str] | None = None,
     ) -> None:
         now = self._began = time.monotonic()
         self._operators = operators
-        self._read = read
+        self._source = source
         self._renders = renders
         self._says = says
-        self._waits = waits
+        # Statuses cost requests to the cluster, so they are read only for someone.
+        self._reads = says or renders is not None or any(each.log_dir for each in operators.values())
+        self._start_limit_s = max(each.start_timeout_s for each in operators.values())
+        self._late_look_due = now + self._start_limit_s
         self.states = {group: OperatorState(each, now) for group, each in operators.items()}
         self._said: dict[tuple[str, int, int], int] = {}
         self._recorders: dict[str, Recorder] = {}
@@ -113,9 +109,10 @@ class StatusPoller:
         found: list[MemberStatus] | None = None
         waits = ""
         try:
-            found = self._read(is_last)
-            if not found and self._waits is not None:
-                waits = self._waits()
+            self._warn_of_late_start()
+            if self._reads:
+                found = self._source.read(is_last)
+                waits = "" if found else self._source.start_step()
         except Exception as error:  # nothing that is shown may fail a job
             logger.debug("cannot tell the progress: %s: %s", type(error).__name__, error)
         now = time.monotonic()
@@ -135,6 +132,15 @@ class StatusPoller:
             if self._says:
                 for each in own:
                     self._say(each)
+
+    def _warn_of_late_start(self) -> None:
+        now = time.monotonic()
+        if now >= self._late_look_due:
+            self._late_look_due = now + LATE_LOOK_S
+            text = self._source.late_start(self._start_limit_s)
+            if text:
+                self._late_look_due = math.inf
+                warn(text)
 
     def _record(self, group: str) -> None:
         operator = self._operators[group]

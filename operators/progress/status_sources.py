@@ -1,4 +1,7 @@
-"""Statuses of members on a cluster, from the files that TaskManagers write next to Flink's logs."""
+"""Where the statuses of members come from: this program, or on a cluster files that TaskManagers write next to Flink's logs.
+
+A source also tells how far the start of a job has come whose members have no status yet, since only Flink knows that.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,10 @@ from typing import NamedTuple
 from google.protobuf.message import DecodeError
 
 from akdl.wire.status_pb2 import MemberStatus
+from bridge.member.registry import statuses
 from bridge.member.status import ENDED, LAST_SUFFIX, SUFFIX
 from bridge.table_env import groups_in
-from operators.flink.rest import WITHOUT_SLOT, Rest
+from operators.flink.rest import Rest, waits_for_slots
 
 logger = logging.getLogger(__name__)
 
@@ -23,19 +27,36 @@ _SEARCH_LATER_S = 15.0  # and when all are there: a restart makes other ones
 _LOST_MS = 20_000  # members write each second, apart from tasks of predictors
 
 
-class RestSource:
-    """Members of `groups`, or all. Files are searched less often once all of `members`, a number, are there.
+class StatusSource:
+    """Members of `groups` in this program, which needs no answer of Flink about their start."""
+
+    def __init__(self, groups: Collection[str]) -> None:
+        self._groups = groups
+
+    def read(self, is_last: bool = False) -> list[MemberStatus]:
+        return statuses(self._groups)
+
+    def start_step(self) -> str:
+        """Return what the job waits for whose members have no status yet; "" if that is not known."""
+        return ""
+
+    def late_start(self, limit_s: float) -> str:
+        """Return a warning about a task whose Python worker still starts after `limit_s` seconds; "" without one."""
+        return ""
+
+
+class RestSource(StatusSource):
+    """Members of `groups` on a cluster. Files are searched less often once all of `members`, a number, are there.
 
     A killed Python worker leaves its file in a folder that TaskManagers of one host share. So a status that lags behind the
     others is not of a member, and where the job is `new`, files that were there before it aren't either.
     No call of `read` follows one with `is_last`.
     """
 
-    def __init__(
-        self, rest: Rest, groups: Collection[str] | None = None, members: int | None = None, new: bool = False
-    ) -> None:
+    def __init__(self, rest: Rest, groups: Collection[str], members: int | None = None, new: bool = False) -> None:
+        super().__init__(groups)
         self._rest = rest
-        self._prefixes = ("akdl-",) if groups is None else tuple(f"akdl-{group}-" for group in groups)
+        self._prefixes = tuple(f"akdl-{group}-" for group in groups)
         self._members = members
         self._files: dict[str, _File] = {}  # by name, without the suffix
         self._left: Collection[_File] | None = None if new else ()
@@ -57,6 +78,26 @@ class RestSource:
                     logger.debug("cannot read %s: %s", file.path, error)
                     self._search_due = min(self._search_due, now + _SEARCH_S)
         return [self._read[name][1] for name in self._files if name in self._read]
+
+    def start_step(self) -> str:
+        for job in self._rest.jobs_of(self._groups):
+            return "waiting for slots" if waits_for_slots(job) else "Flink starts Python workers on the cluster"
+        return "the job and its files are sent"
+
+    def late_start(self, limit_s: float) -> str:
+        for job in self._rest.jobs_of(self._groups):
+            ours = [node["id"] for node in job["plan"]["nodes"] if not groups_in({"nodes": [node]}).isdisjoint(self._groups)]
+            for vertex in job["vertices"]:
+                starts_s = (job["now"] - vertex["start-time"]) / 1000
+                if vertex["id"] in ours and vertex["tasks"].get("INITIALIZING") and starts_s > limit_s:
+                    tasks = self._rest.get(f"/jobs/{job['jid']}/vertices/{vertex['id']}")["subtasks"]
+                    places = sorted({each["endpoint"] for each in tasks if each["status"] == "INITIALIZING"})
+                    return (
+                        f"{vertex['name']}: Flink's Python workers still start after {limit_s:g} s (startTimeout) on "
+                        f"{', '.join(places)}, and the job waits for them. A .pth file, sitecustomize or an import may block "
+                        "them: look there at the processes beam_boot, and at the TaskManager's log"
+                    )
+        return ""
 
     def _search(self) -> None:
         found: dict[str, _File] = {}
@@ -90,13 +131,3 @@ class _File(NamedTuple):
     written: int
     is_last: bool
     path: str
-
-
-def waits_for(rest: Rest, groups: Collection[str]) -> str:
-    """The next step in the start of a job of these groups, whose members have no status yet."""
-    for job in rest.jobs():
-        details = rest.get(f"/jobs/{job['jid']}")
-        if not groups_in(details["plan"]).isdisjoint(groups):
-            is_short = any(vertex["tasks"].get(state) for vertex in details["vertices"] for state in WITHOUT_SLOT)
-            return "waiting for slots" if is_short else "Flink starts Python workers on the cluster"
-    return "the job and its files are sent"

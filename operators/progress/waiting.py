@@ -1,9 +1,13 @@
-"""Waiting for jobs that a program has started, with readable errors."""
+"""Jobs that a program starts with plain PyFlink: waiting for them, with readable errors and the progress of their operators.
+
+PyFlink does not say which operators are in a job. So the operators of the program are noted when they are linked, and those
+are shown of which a status comes while the program waits.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Union
 
 from bridge.errors.flink_errors import readable
@@ -11,15 +15,22 @@ from bridge.exceptions import ConfigurationError
 from bridge.flink.event_time import late_rows
 from bridge.host.console import warn
 from bridge.interrupts import interrupts_later, waited_for
+from bridge.member.registry import forget_groups
 from bridge.table_env import planning
 from bridge.workarounds.pyflink_defects import log_handlers_kept
 from operators.flink.env import shows_process_output
-from operators.progress.linked import shown_if_seen
+from operators.flink.rest import Rest
+from operators.progress.display import shown
+from operators.progress.state import Shown
 
 if TYPE_CHECKING:
     from pyflink.table import StatementSet, TableResult
 
     Job = Union[StatementSet, TableResult]
+
+_MOST = 1000  # of a program that links operators in a loop
+_linked: dict[str, tuple[Shown, Rest | None]] = {}
+_told: set[str] = set()
 
 
 def waitForJob(job: Job) -> None:
@@ -67,3 +78,32 @@ def tell_late_rows(result: TableResult) -> None:
     with suppress(Exception):  # the cluster may have forgotten the job; a report must not fail it
         for text in late_rows(result.get_job_client().get_job_execution_result().result().get_all_accumulator_results()):
             warn(text)
+
+
+def note_linked(operators: Mapping[str, Shown], rest: Rest | None) -> None:
+    _linked.update((group, (each, rest)) for group, each in operators.items())
+    while len(_linked) > _MOST:
+        _told.discard(next(iter(_linked)))
+        del _linked[next(iter(_linked))]
+
+
+def note_told(groups: Mapping[str, Shown]) -> None:
+    _told.update(group for group in groups if group in _linked)
+
+
+@contextmanager
+def shown_if_seen(says: bool = False) -> Iterator[None]:
+    """Show the progress of linked operators that run while the block runs, or ran without being shown."""
+    if not _linked:
+        yield
+        return
+    _, rest = _linked[next(reversed(_linked))]  # where the last one runs
+    place = repr(rest)
+    operators = {group: each for group, (each, where) in _linked.items() if repr(where) == place}
+    seen: set[str] = set()
+    try:
+        with shown(operators, rest, says, told=frozenset(_told)) as seen:
+            yield
+    finally:
+        _told.update(seen)
+        forget_groups(seen)

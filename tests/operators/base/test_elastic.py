@@ -36,8 +36,13 @@ class Cluster(Rest):
             "/overview": {"slots-total": self.total, "slots-available": self.free},
             "/taskmanagers": {"taskmanagers": [{"id": each} for each in self.managers]},
             "/jobs/overview": {"jobs": [{"jid": "other", "state": "RUNNING"}, {"jid": "own", "state": "RUNNING"}]},
-            "/jobs/other": {"state": "RUNNING", "vertices": [{"tasks": {"SCHEDULED": 1}}], "plan": plan_of("Op_2")},
-            "/jobs/own": {"state": "RUNNING", "vertices": [{"tasks": self.tasks}], "plan": plan_of("Op_1")},
+            "/jobs/other": {
+                "jid": "other",
+                "state": "RUNNING",
+                "vertices": [{"tasks": {"SCHEDULED": 1}}],
+                "plan": plan_of("Op_2"),
+            },
+            "/jobs/own": {"jid": "own", "state": "RUNNING", "vertices": [{"tasks": self.tasks}], "plan": plan_of("Op_1")},
         }[path]
 
     def cancel(self, job: str) -> None:

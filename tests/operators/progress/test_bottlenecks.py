@@ -14,7 +14,7 @@ import pytest
 from bridge.exceptions import TaskError
 from bridge.group.addresses import Address, own_host, release, reserve
 from bridge.member.member import Member
-from bridge.member.registry import forget_groups, statuses
+from bridge.member.registry import forget_groups
 from bridge.member.status import DATA, LOST, PEERS, READ, START, WORK
 from bridge.schema import Schema
 from bridge.settings import GroupSettings, UserFile
@@ -22,6 +22,7 @@ from operators.progress.advice import Advice, advise
 from operators.progress.display import StatusPoller
 from operators.progress.record import read_record
 from operators.progress.state import Shown
+from operators.progress.status_sources import StatusSource
 from tests.support.leftovers import DEADLINE_S, wait_until
 from tests.support.warm_python import warm_python
 
@@ -88,7 +89,7 @@ class Group:
 def recorded(folder: pathlib.Path, group: Group, workers: int = 1) -> Iterator[Callable[..., float]]:
     """Record a group while the block runs; yield a function that returns the largest share of uses in the time of a member, from its start on."""
     shown = Shown("train.py", workers, log_dir=str(folder / "logs"))
-    poller = StatusPoller({"bottlenecks": shown}, lambda _: statuses(["bottlenecks"]), None, says=False)
+    poller = StatusPoller({"bottlenecks": shown}, StatusSource(["bottlenecks"]), None, says=False)
     thread = threading.Thread(target=poller.run)
     thread.start()
 

@@ -4,26 +4,50 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Sequence
+from typing import TypeVar
 
 import pytest
 
 from akdl.wire.status_pb2 import MemberStatus
 from bridge.member.status import ENDED, FEEDING
+from operators.flink.rest import RestError
+from operators.progress import display
 from operators.progress.display import StatusPoller
 from operators.progress.record import read_record
 from operators.progress.state import Line, Shown
+from operators.progress.status_sources import StatusSource
 from tests.support.statuses import status_of
 
+_T = TypeVar("_T")
 
-class _Source:
-    def __init__(self, *answers: list[MemberStatus] | Exception) -> None:
-        self._answers = list(answers)
 
-    def __call__(self, is_last: bool) -> list[MemberStatus]:
-        answer = self._answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+class _Source(StatusSource):
+    """Gives the next of the answers at each look, and the next of the steps where the job has no status."""
+
+    def __init__(
+        self,
+        *answers: list[MemberStatus] | Exception,
+        steps: Sequence[str | Exception] = (),
+        late: Sequence[str | Exception] = (),
+    ) -> None:
+        super().__init__({"g"})
+        self._answers, self._steps, self.late = list(answers), list(steps), list(late)
+
+    def read(self, is_last: bool = False) -> list[MemberStatus]:
+        return _next(self._answers)
+
+    def start_step(self) -> str:
+        return _next(self._steps) if self._steps else ""
+
+    def late_start(self, limit_s: float) -> str:
+        return _next(self.late)
+
+
+def _next(answers: list[_T | Exception]) -> _T:
+    answer = answers.pop(0)
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
 
 
 class _Renderer:
@@ -51,7 +75,7 @@ def test_the_last_look_is_shown_in_the_end() -> None:
 
 
 def test_a_source_that_fails_fails_nothing() -> None:
-    watch = StatusPoller({"g": Shown("a.py")}, _Source(OSError("gone"), [_status(phase=FEEDING)]), None, says=False)
+    watch = StatusPoller({"g": Shown("a.py")}, _Source(OSError("gone"), [_status(phase=FEEDING)]), _Renderer(), says=False)
     watch.look()
     watch.look()
     assert watch.states["g"].line().text == "feeding"
@@ -88,7 +112,7 @@ def test_a_record_is_written_whether_the_line_is_shown_or_not(tmp_path: pathlib.
 
 def test_of_a_job_whose_operators_are_not_known_those_that_run_are_shown() -> None:
     source = _Source([], [_status(phase=FEEDING)])
-    watch = StatusPoller({"g": Shown("a.py"), "h": Shown("b.py")}, source, None, says=False, told=[])
+    watch = StatusPoller({"g": Shown("a.py"), "h": Shown("b.py")}, source, _Renderer(), says=False, told=[])
     watch.look()
     assert [line.text for line in watch.lines()] == ["no script or model runs yet, 0 s"]
     watch.look()
@@ -96,18 +120,27 @@ def test_of_a_job_whose_operators_are_not_known_those_that_run_are_shown() -> No
 
 
 def test_what_a_job_waits_for_is_asked_until_a_member_has_a_status() -> None:
-    answers = iter([OSError("busy"), "waiting for slots"])
-
-    def waits() -> str:
-        answer = next(answers)
-        if isinstance(answer, OSError):
-            raise answer
-        return str(answer)
-
-    source = _Source([], [], [_status(phase=FEEDING)])
-    watch = StatusPoller({"g": Shown("a.py")}, source, None, says=False, waits=waits)
+    source = _Source([], [], [_status(phase=FEEDING)], steps=[OSError("busy"), "waiting for slots"])
+    watch = StatusPoller({"g": Shown("a.py")}, source, _Renderer(), says=False)
     lines = []
     for _ in range(3):
         watch.look()
         lines.append(watch.states["g"].line().text)
     assert lines == ["Flink starts, 0 s", "waiting for slots, 0 s", "feeding"]
+
+
+def test_a_late_python_worker_is_told_once_also_where_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(display, "warn", said.append)
+    monkeypatch.setattr(display, "LATE_LOOK_S", 0.0)
+    source = _Source(OSError("is not read"), late=[RestError("no answer"), "", "it is late"])
+    watch = StatusPoller({"g": Shown("a.py", start_timeout_s=0.0)}, source, None, says=False)
+    for _ in range(5):
+        watch.look()
+    assert said == ["it is late"] and source.late == []
+
+
+def test_a_worker_is_not_late_before_its_operators_timeout() -> None:
+    source = _Source(late=["it is late"])
+    StatusPoller({"g": Shown("a.py", start_timeout_s=60.0)}, source, None, says=False).look()
+    assert source.late == ["it is late"]

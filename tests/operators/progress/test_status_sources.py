@@ -8,7 +8,7 @@ import pytest
 
 from bridge.member.status import ENDED
 from operators.flink.rest import Rest
-from operators.progress.status_sources import RestSource, waits_for
+from operators.progress.status_sources import RestSource
 from tests.support.statuses import status_of
 
 
@@ -130,5 +130,41 @@ def test_a_job_without_statuses_is_said_to_wait_for_what_its_tasks_wait_for(task
     running = {"jid": "1", "name": "a", "state": "RUNNING"}
     plan = {"nodes": [{"description": "a.py, group g"}]}
     jobs = _Jobs({"/jobs/overview": {"jobs": [running]}, "/jobs/1": {"plan": plan, "vertices": [{"tasks": tasks}]}})
-    assert waits_for(jobs, {"g"}) == words
-    assert waits_for(jobs, {"other"}) == "the job and its files are sent", "an environment may have gigabytes"
+    assert RestSource(jobs, {"g"}).start_step() == words
+    assert RestSource(jobs, {"other"}).start_step() == "the job and its files are sent", "an environment may have gigabytes"
+
+
+class _Starting(Rest):
+    """A job whose tasks have been started 400 s ago."""
+
+    def __init__(self) -> None:
+        super().__init__("nowhere:1")
+        self.looks, self.state, self.group = 0, "INITIALIZING", "Op_1"
+
+    def get(self, path: str) -> Any:
+        self.looks += path == "/jobs/overview"
+        nodes = [{"id": "v1", "description": "Source"}, {"id": "v2", "description": f"Op, main.py, group {self.group}<br/>"}]
+        vertices = [
+            {"id": "v1", "name": "Source", "start-time": 1_000, "tasks": {"INITIALIZING": 1}},
+            {"id": "v2", "name": "Op, main.py", "start-time": 600_000, "tasks": {self.state: 2}},
+        ]
+        subtasks = [{"endpoint": "host-1:4711", "status": self.state}, {"endpoint": "host-2:4711", "status": "RUNNING"}]
+        return {
+            "/jobs/overview": {"jobs": [{"jid": "j1", "state": "RUNNING"}]},
+            "/jobs/j1": {"jid": "j1", "now": 1_000_000, "plan": {"nodes": nodes}, "vertices": vertices},
+            "/jobs/j1/vertices/v2": {"subtasks": subtasks},
+        }[path]
+
+
+@pytest.mark.parametrize(("limit_s", "is_late"), [(399.0, True), (401.0, False)])
+def test_a_task_is_late_after_the_timeout_of_its_operator(limit_s: float, is_late: bool) -> None:
+    text = RestSource(_Starting(), {"Op_1"}).late_start(limit_s)
+    words = f"Op, main.py: Flink's Python workers still start after {limit_s:g} s (startTimeout) on host-1:4711, and the job"
+    assert text.startswith(words) if is_late else not text
+
+
+@pytest.mark.parametrize("changes", [{"state": "RUNNING"}, {"state": "SCHEDULED"}, {"group": "Op_2"}], ids=str)
+def test_other_tasks_are_not_late(changes: dict[str, Any]) -> None:
+    cluster = _Starting()
+    vars(cluster).update(changes)
+    assert RestSource(cluster, {"Op_1"}).late_start(0.01) == "" and cluster.looks == 1

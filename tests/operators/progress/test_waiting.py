@@ -9,9 +9,15 @@ import pytest
 from pyflink.table import StreamTableEnvironment
 
 from bridge.exceptions import BridgeError, ConfigurationError
+from bridge.member.registry import forget_groups, note
+from bridge.member.status import ENDED, FEEDING, WORK
 from operators import BatchOperator, TableSourceBatchOp, TensorFlow2BatchOp, waitForJob
-
-pytestmark = pytest.mark.flink
+from operators.flink.rest import Rest
+from operators.progress import waiting
+from operators.progress.renderers import SWITCH
+from operators.progress.state import Shown
+from operators.progress.waiting import note_linked, note_told, shown_if_seen
+from tests.support.statuses import status_of
 
 
 def make_sink(table_env: StreamTableEnvironment, folder: pathlib.Path) -> str:
@@ -26,6 +32,7 @@ def rows_in(folder: pathlib.Path) -> list[str]:
     return sorted(line for path in folder.rglob("part-*") for line in path.read_text().splitlines())
 
 
+@pytest.mark.flink
 def test_rows_are_written_when_it_returns(
     table_env: StreamTableEnvironment, people: TableSourceBatchOp, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -44,6 +51,7 @@ def test_rows_are_written_when_it_returns(
     assert rows_in(tmp_path / "third") == ["1", "2", "3"]
 
 
+@pytest.mark.flink
 def test_what_fails_says_so_in_one_line(table_env: StreamTableEnvironment, people: TableSourceBatchOp) -> None:
     with pytest.raises(BridgeError, match=r"^Flink: .*Cannot find table .*nowhere") as caught:
         people.insertInto("nowhere")
@@ -53,6 +61,7 @@ def test_what_fails_says_so_in_one_line(table_env: StreamTableEnvironment, peopl
         waitForJob(table_env.execute_sql("INSERT INTO black SELECT 1 / (x - x) FROM (VALUES (1)) AS v(x)"))
 
 
+@pytest.mark.flink
 def test_what_is_no_job(table_env: StreamTableEnvironment) -> None:
     with pytest.raises(ConfigurationError, match="expected a TableResult or a StatementSet of PyFlink, got a str"):
         waitForJob("INSERT INTO black SELECT 1")
@@ -60,6 +69,7 @@ def test_what_is_no_job(table_env: StreamTableEnvironment) -> None:
         waitForJob(table_env.execute_sql("SHOW TABLES"))
 
 
+@pytest.mark.flink
 def test_what_scripts_do_meanwhile_is_shown(
     table_env: StreamTableEnvironment,
     people: TableSourceBatchOp,
@@ -78,3 +88,54 @@ def test_what_scripts_do_meanwhile_is_shown(
     waitForJob(result)
     assert capsys.readouterr().err == "", "what has been told once is not told again"
     assert rows_in(tmp_path / "sevens") == ["7"]
+
+
+OPERATORS = {"linked_1": Shown("a.py"), "linked_2": Shown("b.py")}
+
+
+@pytest.fixture
+def nothing_linked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SWITCH, "1")
+    monkeypatch.setattr(waiting, "_linked", {})
+    monkeypatch.setattr(waiting, "_told", set())
+
+
+@pytest.mark.usefixtures("nothing_linked")
+def test_a_job_that_is_waited_for_late_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
+    def shown() -> list[str]:
+        with shown_if_seen():
+            pass
+        return capsys.readouterr().err.splitlines()
+
+    assert shown() == []
+    note_linked(OPERATORS, None)
+    assert shown() == []
+    ended = status_of("linked_1", 0, "chief 0", phase=ENDED, rows_in=7, rows_out=5, age_s=30.0, time_s={WORK: 30.0})
+    note(ended)
+    assert shown() == ["a.py: 7 rows in, 5 out, 30 s: useful work 100%"]
+    note(ended)  # as a file beside Flink's logs says it still
+    assert shown() == []
+    note(status_of("linked_1", 0, "chief 0", phase=FEEDING, rows_in=9, age_s=3.0, time_s={WORK: 3.0}))
+    assert shown() == ["a.py: 9 rows, 3 s: useful work 100%"]
+    note_told(OPERATORS)
+    note(status_of("linked_2", 0, "chief 0", phase=ENDED))
+    assert shown() == []
+    forget_groups(OPERATORS)
+
+
+@pytest.mark.usefixtures("nothing_linked")
+def test_operators_of_another_place_are_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    note_linked({"linked_1": OPERATORS["linked_1"]}, Rest("nowhere:1"))
+    note_linked({"linked_2": OPERATORS["linked_2"]}, None)
+    note(status_of("linked_1", 0, "chief 0", phase=FEEDING))
+    with shown_if_seen():
+        pass
+    assert capsys.readouterr().err == ""
+    forget_groups(OPERATORS)
+
+
+@pytest.mark.usefixtures("nothing_linked")
+def test_what_was_linked_is_kept_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "_MOST", 1)
+    note_linked(OPERATORS, None)
+    assert list(waiting._linked) == ["linked_2"]
