@@ -64,17 +64,29 @@ class Frame:
         ]
 
 
+class _Part:
+    """A part of a text: the message, one traceback of a chain of exceptions, or a section with a title."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.words: list[str] = []  # lines of neither frames nor noise
+        self.frames: list[Frame] = []
+
+
 def summary_of(text: str, most: int = LINES) -> str:
     lines = _limited(text, _READ_CHARACTERS).splitlines()
-    head, sections = _sections(lines)
-    message, frames, cause = _parsed(head)
+    (head, *chain), sections = _parsed(lines)
+    raised = chain.pop() if chain else _Part()
+    frames = _users([*raised.frames, *head.frames])  # the frames of a graph's call precede the frames inside it
+    for link in reversed(chain):
+        frames = frames or _users(link.frames)
     rest = [line for frame in shortened(frames) for line in frame]
-    if cause:
-        rest.append(cause)
+    if chain:
+        rest.append(f"Caused by: {_message(chain[-1], _Part())[0]}")
     if not frames:
         rest += _ends_of(sections)
     rest = rest[: most - 2]
-    few = "\n".join(_few(message, min(_MESSAGE_LINES, most - 1 - len(rest))))
+    few = "\n".join(_few(_message(head, raised), min(_MESSAGE_LINES, most - 1 - len(rest))))
     shown = _limited(few, _CHARACTERS)
     result = [*shown.splitlines(), *rest]
     left = _left_out(lines, "\n".join(result))
@@ -90,46 +102,42 @@ def shortened(frames: Sequence[Frame], most: int = _FRAMES) -> list[list[str]]:
     return [frames[0].lines(), [f"  ... {left_out} more ..."], *(frame.lines() for frame in frames[len(frames) - most + 1 :])]
 
 
-def _sections(lines: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
-    head: list[str] = []
-    sections: dict[str, list[str]] = {}
-    into = head
-    for line in lines:
-        found = _SECTION.fullmatch(line)
-        if found:
-            into = sections.setdefault(found.group(1), [])
-        else:
-            into.append(line)
-    return head, sections
+def _parsed(lines: Sequence[str]) -> tuple[list[_Part], dict[str, _Part]]:
+    """Return the message with the tracebacks of a chain of exceptions, and the sections behind them by title."""
+    into = _Part()
+    chain, sections = [into], dict[str, _Part]()
+    place = 0
+    while place < len(lines):
+        line = lines[place]
+        place += 1
+        section, frame = _SECTION.fullmatch(line), _FRAME.fullmatch(line)
+        if section:
+            into = sections.setdefault(section.group(1), _Part())
+            continue
+        if not sections and (line.strip() == _TRACEBACK if len(chain) == 1 else _CHAINED.fullmatch(line)):
+            into = _Part()
+            chain.append(into)
+            continue
+        into.lines.append(line)
+        if frame is None:
+            if line.strip() not in ("", _TRACEBACK) and not _NOISE.fullmatch(line):
+                into.words.append(line)
+            continue
+        deeper, code = frame.group("indent") + " ", ""
+        while place < len(lines) and lines[place].startswith(deeper) and not _FRAME.fullmatch(lines[place]):
+            code = code or ("" if _MARKS.fullmatch(lines[place]) else lines[place].strip())
+            into.lines.append(lines[place])
+            place += 1
+        into.frames.append(Frame(frame.group("path"), int(frame.group("line")), frame.group("function") or "", code))
+    return chain, sections
 
 
-def _parsed(lines: Sequence[str]) -> tuple[list[str], list[Frame], str]:
-    """Return the message, the frames of the user's code, and the message of the causing exception, "" without one."""
-    begin = next((place for place, line in enumerate(lines) if line.strip() == _TRACEBACK), len(lines))
-    head, in_message = _frames_apart(lines[:begin])
-    chain: list[list[str]] = [[]]
-    for line in lines[begin:]:
-        if _CHAINED.fullmatch(line):
-            chain.append([])
-        else:
-            chain[-1].append(line)
-    raised, traced = _frames_apart(chain[-1])
-    message = _message(head, raised)
-    frames = _users([*traced, *in_message])  # the frames of a graph's call precede the frames inside it
-    cause = ""
-    for link in reversed(chain[:-1]):
-        words, linked = _frames_apart(link)
-        frames = frames or _users(linked)
-        cause = cause or f"Caused by: {_message(words, [])[0]}"
-    return message, frames, cause
-
-
-def _message(head: Sequence[str], raised: Sequence[str]) -> list[str]:
+def _message(head: _Part, raised: _Part) -> list[str]:
     """Return the lines of the message once, without the noise of TensorFlow and Keras around it."""
     message: list[str] = []
-    for line in (line for line in head if line.strip() and not _NOISE.fullmatch(line) and line.strip() != _TRACEBACK):
+    for line in head.words:
         _append(message, line)
-    for line in (line for line in raised if line.strip() and not _NOISE.fullmatch(line) and line.strip() != _TRACEBACK):
+    for line in raised.words:
         line = _MODULE.sub("", _NOISE_AT_THE_END.sub("", line).strip())
         if not any(line in known for known in message):
             _append(message, line)
@@ -148,22 +156,6 @@ def _append(message: list[str], line: str) -> None:
         message.append(line)
 
 
-def _frames_apart(lines: Sequence[str]) -> tuple[list[str], list[Frame]]:
-    words, frames, place = [], [], 0
-    while place < len(lines):
-        found = _FRAME.fullmatch(lines[place])
-        place += 1
-        if found is None:
-            words.append(lines[place - 1])
-            continue
-        deeper, code = found.group("indent") + " ", ""
-        while place < len(lines) and lines[place].startswith(deeper) and not _FRAME.fullmatch(lines[place]):
-            code = code or ("" if _MARKS.fullmatch(lines[place]) else lines[place].strip())
-            place += 1
-        frames.append(Frame(found.group("path"), int(found.group("line")), found.group("function") or "", code))
-    return words, frames
-
-
 def _users(frames: Iterable[Frame]) -> list[Frame]:
     """Return the frames of the user's code without duplicates: TensorFlow repeats them for each node of a graph."""
     result: dict[tuple[str, int | None, str], Frame] = {}
@@ -173,13 +165,12 @@ def _users(frames: Iterable[Frame]) -> list[Frame]:
     return list(result.values())
 
 
-def _ends_of(sections: dict[str, list[str]]) -> list[str]:
+def _ends_of(sections: dict[str, _Part]) -> list[str]:
     """Return the end of each section; for stacks, the calls of the user's code, last one first."""
     result: list[str] = []
-    for title, lines in sections.items():
-        _, frames = _frames_apart(lines)
-        shown = [frame.lines()[0] for frame in _users(frames)] if frames else []
-        shown = shown[:_TAIL_LINES] or [line for line in lines if line.strip()][-_TAIL_LINES:]
+    for title, part in sections.items():
+        shown = [frame.lines()[0] for frame in _users(part.frames)][:_TAIL_LINES]
+        shown = shown or [line for line in part.lines if line.strip()][-_TAIL_LINES:]
         if shown:
             result += [f"{title}:", *(line if line.startswith(" ") else f"  {line}" for line in shown)]
     return result
