@@ -10,8 +10,6 @@ import logging
 import os
 import random
 import shutil
-import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -25,7 +23,7 @@ from bridge.folders.remover import remove_when_unlocked
 from bridge.folders.shipped import path_on_host
 from bridge.folders.user_folders import environment_place
 from bridge.folders.work_folder import WorkFolder
-from bridge.host.process import STACKS_S, place_in
+from bridge.host.process import ChildProcess
 from bridge.host.variables import variables
 from bridge.settings import PythonArchive
 
@@ -35,6 +33,7 @@ _LOOK_S = 120.0  # for an interpreter to report its versions; TensorFlow is not 
 _UNPACK_S = 600.0  # for conda-unpack
 _RETRY_S = 0.1  # most until one of several processes tries again to unpack; they wait for random times
 _SHOWN_LINES = 5
+_KEPT_LINES = 1000  # of the output of a program
 _COMPLETE = ".akdl-complete"  # in the folder, once it is complete
 _PACK = (
     "pack it with conda-pack, or install the packages into a relocatable Python (such as one from uv); a venv cannot be "
@@ -188,32 +187,18 @@ def look_into(python: str, no_tensorflow: bool = False, limit_s: float = _LOOK_S
 
 def _run(command: list[str], timeout_s: float, set_variables: Sequence[str] = ()) -> tuple[int, str]:
     folder = WorkFolder(())
-    try:
-        with subprocess.Popen(
-            command, cwd=folder.path, env=variables(None, os.environ, command[0], folder, set_variables),
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        ) as process:  # fmt: skip
-            printed = _printed_within(process, timeout_s)
-    except OSError as error:
-        raise ConfigurationError(_cannot_run(command[0], error)) from None
-    except subprocess.TimeoutExpired as late:
-        place = place_in((late.output or b"").decode("utf-8", "replace")) + first_lines(command[0])
-        raise NoAnswerError(f"{' '.join(command)} did not end within {timeout_s:g} s{place}") from None
-    finally:
-        folder.remove()
-    return process.returncode, printed.decode("utf-8", "replace").strip()
-
-
-def _printed_within(process: subprocess.Popen[bytes], timeout_s: float) -> bytes:
-    """Return all output of a process; one that does not end in time is killed, with its stacks in the TimeoutExpired."""
-    try:
-        return process.communicate(timeout=timeout_s)[0]
-    except subprocess.TimeoutExpired as late:
-        process.send_signal(signal.SIGABRT)  # see `place_in`
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            late.output = process.communicate(timeout=STACKS_S)[0]
-        process.kill()
-        raise
+    with contextlib.ExitStack() as closing:
+        closing.callback(folder.remove)
+        environment = variables(None, os.environ, command[0], folder, set_variables)
+        try:
+            child = ChildProcess(command, environment, folder.path, lambda line: None, lambda: None, _KEPT_LINES)
+        except OSError as error:
+            raise ConfigurationError(_cannot_run(command[0], error)) from None
+        closing.callback(child.stop, 0.0)
+        if not child.wait(timeout_s):
+            place = child.place_of_abort() + first_lines(command[0])
+            raise NoAnswerError(f"{' '.join(command)} did not end within {timeout_s:g} s{place}")
+    return child.exit_status or 0, "\n".join(child.last_lines).strip()
 
 
 def _printed(command: str, status: int, output: str) -> str:
