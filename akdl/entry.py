@@ -343,22 +343,11 @@ def described(error: BaseException, task: Task) -> Failure:
         return Failure(type="ScriptError", message=str(error))
     if isinstance(error, SystemExit):
         code = repr(error.code) if isinstance(error.code, (int, str)) else f"a {type(error.code).__name__}"
-        return _as_failure(error, f"the script called sys.exit({code})")
-    failure = _as_failure(error)
+        return failure_of(error, f"the script called sys.exit({code})")
+    failure = failure_of(error)
     columns = [column.name for column in task.input_columns]
     failure.message = no_group(error) + failure.message.rstrip("\n") + missing_column(error, columns)
     return failure
-
-
-def _as_failure(error: BaseException, message: Optional[str] = None) -> Failure:
-    trace = error.__traceback__
-    while trace is not None and _is_ours(trace.tb_frame.f_code.co_filename):
-        trace = trace.tb_next
-    return failure_of(error, message, trace)
-
-
-def _is_ours(file_name: str) -> bool:
-    return file_name in (__file__, import_file.__code__.co_filename) or file_name.startswith("<frozen importlib")
 
 
 def _kill_group() -> None:

@@ -3,7 +3,6 @@
 import os
 import re
 import traceback
-from types import TracebackType
 from typing import Optional
 
 from akdl.errors.remedies import missing_file
@@ -13,22 +12,23 @@ from akdl.wire import Failure
 MESSAGE_CHARACTERS = 8_000
 TRACEBACK_CHARACTERS = 20_000
 _NODE = re.compile(r"\{\{function_node [^{}]*\}\} *")  # TensorFlow's prefix: the node of its graph
-_OWN_FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+_OWN = (os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), ""), "<frozen importlib")
 
 
-def failure_of(error: BaseException, message: Optional[str] = None, trace: Optional[TracebackType] = None) -> Failure:
+def failure_of(error: BaseException, message: Optional[str] = None) -> Failure:
     """Convert an exception to data; its text may be of any length, hold any characters, or raise.
 
-    The traceback ends in the script's own code and omits TensorFlow's graph nodes. AKDL_TRACEBACK=full keeps everything.
+    The traceback begins and ends outside akdl, because frames of akdl around those of a script say nothing about the script.
+    It omits TensorFlow's graph nodes. AKDL_TRACEBACK=full keeps everything.
     """
-    captured = traceback.TracebackException(type(error), error, trace or error.__traceback__)
+    captured = traceback.TracebackException.from_exception(error)
     text, trace_text = (_text(error) if message is None else message) + missing_keras(error, os.environ), ""
     if os.environ.get("AKDL_TRACEBACK") == "full":
         trace_text = "".join(captured.format())
     else:
-        foreign = [index for index, frame in enumerate(captured.stack) if not frame.filename.startswith(_OWN_FOLDER)]
+        foreign = [index for index, frame in enumerate(captured.stack) if not frame.filename.startswith(_OWN)]
         if foreign:
-            del captured.stack[foreign[-1] + 1 :]
+            captured.stack[:] = captured.stack[foreign[0] : foreign[-1] + 1]
         text, trace_text = _NODE.sub("", text), _NODE.sub("", "".join(captured.format()))
     return Failure(
         type=_plain(type(error).__name__),

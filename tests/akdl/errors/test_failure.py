@@ -11,6 +11,7 @@ import pytest
 
 from akdl import testing
 from akdl.errors.failure import MESSAGE_CHARACTERS, failure_of
+from akdl.user_code.module import import_file
 
 ROOT = pathlib.Path(__file__).parents[3]
 
@@ -55,8 +56,22 @@ def test_a_traceback_of_akdl_alone_stays(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.delenv("AKDL_TRACEBACK", raising=False)
     with pytest.raises(TypeError) as caught:
         testing.CollectingWriter({"n": "INT"}).write("no Example")
-    own = caught.value.__traceback__.tb_next
-    assert "output_writer.py" in failure_of(caught.value, trace=own).traceback
+    own = caught.value.with_traceback(caught.value.__traceback__.tb_next)
+    assert "output_writer.py" in failure_of(own).traceback
+
+
+def test_the_traceback_begins_in_the_script_unless_all_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    script = tmp_path / "broken.py"
+    script.write_text("1 / 0\n")
+    with pytest.raises(ZeroDivisionError) as caught:
+        import_file(str(script), str(tmp_path))
+    error = caught.value.with_traceback(caught.value.__traceback__.tb_next)
+    for asked_for, is_there in [("full", True), ("", False)]:
+        monkeypatch.setenv("AKDL_TRACEBACK", asked_for)
+        told = failure_of(error).traceback
+        assert "broken.py" in told and ("user_code" in told, "importlib" in told) == (is_there, is_there)
 
 
 def test_the_node_of_a_graph_is_left_out() -> None:
