@@ -168,7 +168,7 @@ class PredictOp(WithParams, Operator[Any]):
 
     def _process(self, inputs: Schema, outputs: Schema, elsewhere: bool, restarts: bool = True) -> ModelSettings:
         name, values = type(self).__name__, self._values_of_all()
-        changes = not restarts or values.get("modelStreamFilePath") or values.get("candidatePath")
+        changes = not restarts or values.get("modelStreamFilePath")
         if values["inferProcesses"] > 1 and changes:
             raise ConfigurationError(f"{name}: inferProcesses: another model takes over in one process only: leave it at 1")
         serving, files, own = self._served()
@@ -211,9 +211,6 @@ class PredictOp(WithParams, Operator[Any]):
             intra_op_parallelism=values["intraOpParallelism"] or 0,
             candidate=_on_hosts(type(self).__name__, "candidatePath", values.get("candidatePath") or ""),
             candidate_share=values.get("candidateShare") or 0,
-            candidate_rows=values.get("candidateRows") or 0,
-            candidate_agreement=values.get("candidateAgreement") or 0,
-            candidate_tolerance=values.get("candidateTolerance") or 0,
             model_key=values.get("modelKeyCol") or "",
             default_model=values.get("defaultModel") or "",
             model_cache_bytes=values.get("modelCacheBytes") or 0,

@@ -118,7 +118,7 @@ class ModelServer:
                 candidate = LiveModel(serving.candidate, self._served, "", serving.model_column)
             except (ModelError, ServingError) as error:
                 raise ServingError(f"candidatePath: {error}") from error
-            self._live = ShadowedModel((live, candidate), serving, list(live.model.outputs), self._report)
+            self._live = ShadowedModel((live, candidate), serving, list(live.model.outputs))
         if serving.model_folder:
             watch = ModelFolderWatch(serving.model_folder, serving.models_from_ms, self._offer, self._report)
             watch.look()  # a restarted job starts with its latest model

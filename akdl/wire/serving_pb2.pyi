@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Serving(_message.Message):
-    __slots__ = ["model", "tag", "signature", "input_columns", "input_keys", "output_columns", "output_keys", "cells_hold_batches", "batch_size", "intra_op_parallelism", "model_folder", "scan_interval_s", "models_from_ms", "defaults", "batch_bytes", "infer_timeout_s", "function", "user_params", "model_column", "model_key", "default_model", "model_cache_bytes", "candidate", "candidate_share", "candidate_rows", "candidate_agreement", "candidate_tolerance"]
+    __slots__ = ["model", "tag", "signature", "input_columns", "input_keys", "output_columns", "output_keys", "cells_hold_batches", "batch_size", "intra_op_parallelism", "model_folder", "scan_interval_s", "models_from_ms", "defaults", "batch_bytes", "infer_timeout_s", "function", "user_params", "model_column", "model_key", "default_model", "model_cache_bytes", "candidate", "candidate_share"]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     TAG_FIELD_NUMBER: _ClassVar[int]
     SIGNATURE_FIELD_NUMBER: _ClassVar[int]
@@ -33,9 +33,6 @@ class Serving(_message.Message):
     MODEL_CACHE_BYTES_FIELD_NUMBER: _ClassVar[int]
     CANDIDATE_FIELD_NUMBER: _ClassVar[int]
     CANDIDATE_SHARE_FIELD_NUMBER: _ClassVar[int]
-    CANDIDATE_ROWS_FIELD_NUMBER: _ClassVar[int]
-    CANDIDATE_AGREEMENT_FIELD_NUMBER: _ClassVar[int]
-    CANDIDATE_TOLERANCE_FIELD_NUMBER: _ClassVar[int]
     model: str
     tag: str
     signature: str
@@ -60,10 +57,7 @@ class Serving(_message.Message):
     model_cache_bytes: int
     candidate: str
     candidate_share: float
-    candidate_rows: int
-    candidate_agreement: float
-    candidate_tolerance: float
-    def __init__(self, model: _Optional[str] = ..., tag: _Optional[str] = ..., signature: _Optional[str] = ..., input_columns: _Optional[_Iterable[_Union[_task_pb2.TableColumn, _Mapping]]] = ..., input_keys: _Optional[_Iterable[str]] = ..., output_columns: _Optional[_Iterable[_Union[_task_pb2.TableColumn, _Mapping]]] = ..., output_keys: _Optional[_Iterable[str]] = ..., cells_hold_batches: bool = ..., batch_size: _Optional[int] = ..., intra_op_parallelism: _Optional[int] = ..., model_folder: _Optional[str] = ..., scan_interval_s: _Optional[float] = ..., models_from_ms: _Optional[int] = ..., defaults: _Optional[str] = ..., batch_bytes: _Optional[int] = ..., infer_timeout_s: _Optional[float] = ..., function: _Optional[str] = ..., user_params: _Optional[str] = ..., model_column: _Optional[str] = ..., model_key: _Optional[str] = ..., default_model: _Optional[str] = ..., model_cache_bytes: _Optional[int] = ..., candidate: _Optional[str] = ..., candidate_share: _Optional[float] = ..., candidate_rows: _Optional[int] = ..., candidate_agreement: _Optional[float] = ..., candidate_tolerance: _Optional[float] = ...) -> None: ...
+    def __init__(self, model: _Optional[str] = ..., tag: _Optional[str] = ..., signature: _Optional[str] = ..., input_columns: _Optional[_Iterable[_Union[_task_pb2.TableColumn, _Mapping]]] = ..., input_keys: _Optional[_Iterable[str]] = ..., output_columns: _Optional[_Iterable[_Union[_task_pb2.TableColumn, _Mapping]]] = ..., output_keys: _Optional[_Iterable[str]] = ..., cells_hold_batches: bool = ..., batch_size: _Optional[int] = ..., intra_op_parallelism: _Optional[int] = ..., model_folder: _Optional[str] = ..., scan_interval_s: _Optional[float] = ..., models_from_ms: _Optional[int] = ..., defaults: _Optional[str] = ..., batch_bytes: _Optional[int] = ..., infer_timeout_s: _Optional[float] = ..., function: _Optional[str] = ..., user_params: _Optional[str] = ..., model_column: _Optional[str] = ..., model_key: _Optional[str] = ..., default_model: _Optional[str] = ..., model_cache_bytes: _Optional[int] = ..., candidate: _Optional[str] = ..., candidate_share: _Optional[float] = ...) -> None: ...
 
 class ServedTensor(_message.Message):
     __slots__ = ["column", "key", "dtype", "shape", "unknown_rank"]

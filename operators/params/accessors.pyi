@@ -1440,9 +1440,6 @@ class SavedModelPredictParams(WithParams):
         idCol: str = ...,
         candidatePath: str = ...,
         candidateShare: float = ...,
-        candidateRows: int = ...,
-        candidateAgreement: float = ...,
-        candidateTolerance: float = ...,
     ) -> None: ...
     def setModelPath(self, value: str) -> Self:
         """Folder of a SavedModel, a zip or tar file of one, or a model table in an .ak file, at any address. (required)"""
@@ -1656,24 +1653,6 @@ class SavedModelPredictParams(WithParams):
 
     def getCandidateShare(self) -> float:
         """Share of the rows that both models predict. (default 0.1)"""
-
-    def setCandidateRows(self, value: int) -> Self:
-        """Rows of both models after which the candidate predicts all rows if candidateAgreement of them were equal, and the first model if not; unset for never. (default None)"""
-
-    def getCandidateRows(self) -> int | None:
-        """Rows of both models after which the candidate predicts all rows if candidateAgreement of them were equal, and the first model if not; unset for never. (default None)"""
-
-    def setCandidateAgreement(self, value: float) -> Self:
-        """Share of rows that have to be equal. (default 0.99)"""
-
-    def getCandidateAgreement(self) -> float:
-        """Share of rows that have to be equal. (default 0.99)"""
-
-    def setCandidateTolerance(self, value: float) -> Self:
-        """Difference up to which numbers are equal. (default 0.001)"""
-
-    def getCandidateTolerance(self) -> float:
-        """Difference up to which numbers are equal. (default 0.001)"""
 
 class PredictStreamParams(WithParams):
     """Parameters of operators that predict a stream."""
@@ -1978,9 +1957,6 @@ class SavedModelPredictStreamParams(WithParams):
         modelCacheBytes: int = ...,
         candidatePath: str = ...,
         candidateShare: float = ...,
-        candidateRows: int = ...,
-        candidateAgreement: float = ...,
-        candidateTolerance: float = ...,
         modelStreamFilePath: str = ...,
         modelStreamScanInterval: float = ...,
         modelStreamStartTime: str = ...,
@@ -2187,24 +2163,6 @@ class SavedModelPredictStreamParams(WithParams):
 
     def getCandidateShare(self) -> float:
         """Share of the rows that both models predict. (default 0.1)"""
-
-    def setCandidateRows(self, value: int) -> Self:
-        """Rows of both models after which the candidate predicts all rows if candidateAgreement of them were equal, and the first model if not; unset for never. (default None)"""
-
-    def getCandidateRows(self) -> int | None:
-        """Rows of both models after which the candidate predicts all rows if candidateAgreement of them were equal, and the first model if not; unset for never. (default None)"""
-
-    def setCandidateAgreement(self, value: float) -> Self:
-        """Share of rows that have to be equal. (default 0.99)"""
-
-    def getCandidateAgreement(self) -> float:
-        """Share of rows that have to be equal. (default 0.99)"""
-
-    def setCandidateTolerance(self, value: float) -> Self:
-        """Difference up to which numbers are equal. (default 0.001)"""
-
-    def getCandidateTolerance(self) -> float:
-        """Difference up to which numbers are equal. (default 0.001)"""
 
     def setModelStreamFilePath(self, value: str) -> Self:
         """Folder in which newer models appear, as SavedModel folders or zip or tar files of them; the newest takes over. Every host has to have it. (default None)"""

@@ -30,7 +30,6 @@ from operators.params.checks import (
     stream_schema_text,
     texts,
     time_text,
-    tolerance,
     variables,
 )
 from operators.params.param import Param
@@ -225,16 +224,6 @@ CANDIDATE_PATH = Param(
     None,
 )
 CANDIDATE_SHARE = Param("candidateShare", "float", "Share of the rows that both models predict.", share, 0.1)
-CANDIDATE_ROWS = Param(
-    "candidateRows",
-    "int",
-    "Rows of both models after which the candidate predicts all rows if candidateAgreement of them were equal, and the first "
-    "model if not; unset for never.",
-    count(1),
-    None,
-)
-CANDIDATE_AGREEMENT = Param("candidateAgreement", "float", "Share of rows that have to be equal.", share, 0.99)
-CANDIDATE_TOLERANCE = Param("candidateTolerance", "float", "Difference up to which numbers are equal.", tolerance, 1e-3)
 RESUME_DIR = Param(
     "resumeDir",
     "str",
@@ -344,7 +333,7 @@ STREAM = (
     *_SCRIPT[:3], STREAM_SCHEMA_STR, *(each for each in _SCRIPT[3:] if each not in _OF_TABLES),
     CHUNK_WAIT, CHUNK_ROWS, REPLAY, MAX_UNCOMMITTED, ON_RETURN,
 )  # fmt: skip
-_SHADOW = (CANDIDATE_PATH, CANDIDATE_SHARE, CANDIDATE_ROWS, CANDIDATE_AGREEMENT, CANDIDATE_TOLERANCE)
+_SHADOW = (CANDIDATE_PATH, CANDIDATE_SHARE)
 _KEYED = (MODEL_KEY_COL, DEFAULT_MODEL, MODEL_CACHE_BYTES)
 PREDICT = (
     MODEL_SCHEMA_STR, OUTPUT_SIGNATURE_DEFS, FED_COLS, INPUT_SIGNATURE_DEFS, SIGNATURE_DEF_KEY, GRAPH_DEF_TAG,

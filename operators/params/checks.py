@@ -179,7 +179,6 @@ def _number(expected: str, fits: Callable[[float], bool]) -> Callable[[object], 
 positive = _number("a number greater than 0", lambda number: 0 < number < math.inf)
 fraction = _number("a number from 0 to less than 1", lambda number: 0 <= number < 1)
 share = _number("a number from 0 to 1", lambda number: 0 <= number <= 1)
-tolerance = _number("a number of at least 0", lambda number: 0 <= number < math.inf)
 seconds = _number("a number of seconds, 0 or more", lambda number: 0 <= number < math.inf)
 some_seconds = _number("a number of seconds greater than 0", lambda number: 0 < number < math.inf)
 

@@ -149,5 +149,3 @@ def test_a_candidate_next_to_a_model() -> None:
     assert sorted(all_rows(predict)) == [(1, 2.0, 3.0, name), (2, 4.0, 6.0, name)]
     with pytest.raises(ConfigurationError, match="candidatePath: expected no other models next to it"):
         rows.link(TFSavedModelPredictStreamOp(**params, modelKeyCol="id"))
-    with pytest.raises(ConfigurationError, match="inferProcesses: another model takes over in one process only"):
-        rows.link(TFSavedModelPredictStreamOp(**params, inferProcesses=2))
