@@ -49,10 +49,10 @@ from akdl.runner.output_writer import OutputWriter
 from akdl.runner.reports import Reports
 from akdl.runner.tensor_shapes import write_tensor_shapes
 from akdl.runner.user_params import with_text
-from akdl.serving.check import write_checked_model
+from akdl.serving.saved_model import write_checked_model
 from akdl.storage.files import is_remote
 from akdl.storage.log_folder import LogFolder
-from akdl.storage.model_archive import ModelError, find_keras_file
+from akdl.storage.model_forms import ModelError, find_keras_file
 from akdl.tf_version import keras_3
 from akdl.user_code.keras_saves import LostModel, prepare_saving
 from akdl.user_code.module import KERAS, MAIN, NotPythonError, UserModuleError, import_file, kind_of

@@ -28,7 +28,7 @@ def main(task_config):
 
     tf.saved_model.save(model, task_config.saved_model_dir, {"serving_default": serve})
 """
-KINDS = {"akdl.entry": "script", "akdl.serving.check": "check", "akdl.serving.model_server": "predictor", "java": "jvm"}
+KINDS = {"akdl.entry": "script", "akdl.serving.saved_model": "check", "akdl.serving.model_server": "predictor", "java": "jvm"}
 
 
 def run(megabytes: int) -> None:

@@ -22,7 +22,7 @@ from serving import WIDTH, local, save_model, times
 
 CLIENTS = (1, 16)
 SECONDS = 1.0  # of requests in each round
-LIMIT = "RowPredictor in this process"
+LIMIT = "LocalPredictor in this process"
 
 
 def main() -> None:

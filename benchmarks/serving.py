@@ -1,6 +1,6 @@
 """Latency of a model: `python benchmarks/serving.py [--rounds N] [--folder FOLDER]`.
 
-A dense model (100 numbers in; 64, 32 and 3 units), one row at a time and 256 at a time: `RowPredictor` in this process, and
+A dense model (100 numbers in; 64, 32 and 3 units), one row at a time and 256 at a time: `LocalPredictor` in this process, and
 a server process through its socket. The limit is TensorFlow's own call of the signature with tensors made before.
 """
 
@@ -26,11 +26,11 @@ import tensorflow as tf
 from google.protobuf import json_format
 from report import Figure, arguments, report
 
-from akdl.serving.row_predictor import RowPredictor
 from akdl.wire import Description, Empty, Prediction, Serving, TableColumn
 from akdl.wire.columns import decode_columns, encode_columns
 from akdl.wire.service import PREDICT_SERVICE
 from akdl.wire.token import TOKEN
+from operators import TFSavedModelPredictor
 
 WIDTH, BATCH = 100, 256
 SECONDS = 0.3  # of calls, for each kind in each round
@@ -48,8 +48,8 @@ def main() -> None:
         with server(model, folder) as (through_socket, _):
             kinds: dict[str, tuple[Predict, Callable[[Any], Any]]] = {
                 LIMIT: (tensorflow_alone(model), tf.constant),
-                "RowPredictor, lists": (local(model), lambda rows: [(row,) for row in rows.tolist()]),
-                "RowPredictor, arrays": (local(model), lambda rows: [(row,) for row in rows]),
+                "LocalPredictor, lists": (local(model), lambda rows: [(row,) for row in rows.tolist()]),
+                "LocalPredictor, arrays": (local(model), lambda rows: [(row,) for row in rows]),
                 "server process": (through_socket, lambda rows: rows),
             }
             calls = {
@@ -85,7 +85,8 @@ def tensorflow_alone(model: str) -> Predict:
 
 def local(model: str) -> Predict:
     """Return a call that predicts a list of rows in this process."""
-    predictor = RowPredictor(model, ["x"], [("y", "ARRAY<FLOAT>")], reserved_cols=[])
+    stage = TFSavedModelPredictor(modelPath=model, outputSchemaStr="y ARRAY<FLOAT>", reservedCols=[])
+    predictor = stage.collectLocalPredictor("x ARRAY<FLOAT>")
     return lambda rows: predictor.map(rows[0]) if len(rows) == 1 else predictor.map_batch(rows)
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from akdl.models.tf.keras_sequential.layer_text import LAYERS, OPTIMIZERS, LayerTextError, parse_call
 from akdl.storage.archive import damage_is_named
+from akdl.storage.checkpoint_folder import refuse_pattern
 from akdl.storage.files import FileError
 from akdl.storage.limits import TEXT
-from akdl.storage.patterns import refuse_pattern
 from akdl.wire.column_type import FLOATS, INTEGERS, Kind
 from bridge.exceptions import ConfigurationError, refused_at
 from bridge.schema import quoted

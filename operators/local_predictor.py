@@ -7,27 +7,28 @@ import os
 import shutil
 import zipfile
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
 from akdl.folders import owned_folder
 from akdl.near_names import listed
-from akdl.serving.prediction_errors import BadRow, RowsError, ServingError
-from akdl.serving.row_predictor import Predictor, RowPredictor, cells_of, columns_of_rows
+from akdl.serving.loaded_model import BadRow, RowsError, ServingError
+from akdl.serving.model_store import ModelStore
 from akdl.storage.ak_records import is_ak_file
 from akdl.storage.archive import Counted, Counter, Limits, damage_is_named
 from akdl.storage.files import FileError, fetch, sha256_of
 from akdl.storage.limits import TEXT
-from akdl.storage.model_archive import ModelError
+from akdl.storage.model_forms import ModelError
 from akdl.wire.cells import UNCUT, Array, are_cut
-from akdl.wire.column_type import Kind, parse_type
+from akdl.wire.column_type import Kind
 from akdl.wire.columns import Values
 from bridge.exceptions import ConfigurationError, refused_at
 from bridge.schema import Column, Schema, schema_text
 from operators.alink.missing_names import WithHints
 from operators.alink.saved_pipeline import SAVED_MODEL, AlinkStage, read_alink_pipeline
 from operators.params.accessors import PredictStreamParams
+from operators.params.prediction_settings import columns_of_result, fed_columns, predicted_schema, serving_of
 from operators.params.saved import KNOWN, saved_params
 from operators.prepare.model_file import packed_model, packed_rows
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 DESCRIPTION = "pipeline.json"  # entry of a saved pipeline that lists its stages
 
 
-class LocalPredictor(WithHints, Predictor):
+class LocalPredictor(WithHints):
     """Predicts rows one by one or in batches, with a saved pipeline model. This program needs TensorFlow.
 
     The methods are thread-safe.
@@ -60,13 +61,13 @@ class LocalPredictor(WithHints, Predictor):
         self._owned = owned_folder.OwnedFolder("akdl_local_")
         self._owned.remove_at_exit()
         self._folder = self._owned.path
-        self._models: list[RowPredictor] = []
+        self._stages: list[_LoadedStage] = []
         try:
             self._inputs = Schema.parse(inputSchemaStr)
             columns: Sequence[Column] = self._inputs.columns
             for stage in read_pipeline(path, self._folder, trusted):
-                model, columns = _load(stage, columns)
-                self._models.append(model)
+                self._stages.append(_LoadedStage.of(stage, columns))
+                columns = self._stages[-1].columns
         except BaseException:
             self.close()
             raise
@@ -83,6 +84,26 @@ class LocalPredictor(WithHints, Predictor):
     def getOutputSchemaStr(self) -> str:
         """Return names and types of the output columns, in the format of `getSchemaStr` of operators."""
         return schema_text(self.getOutputColNames(), self.getOutputColTypes())
+
+    def map(self, row: Sequence[object]) -> tuple[Any, ...]:
+        """Predict one row, given in the order of the input columns. ARRAYs are returned as lists.
+
+        Raises:
+            RowsError: The row cannot be predicted.
+        """
+        return self.map_batch([row])[0]
+
+    def predict(self, values: Sequence[object] | Array) -> list[Any]:
+        """Predict one row, a sequence or an array of one dimension, and return a list.
+
+        Raises:
+            RowsError: The row cannot be predicted.
+        """
+        if isinstance(values, np.ndarray):
+            if values.ndim != 1:
+                raise ServingError(f"expected one row, an array of one dimension, got the shape {list(values.shape)}")
+            values = values.tolist()
+        return list(self.map(list(values)))
 
     @overload
     def map_batch(self, rows: pd.DataFrame) -> pd.DataFrame: ...
@@ -111,7 +132,7 @@ class LocalPredictor(WithHints, Predictor):
         if is_frame:
             given: dict[str, Values] = {name: _with_nulls(rows[name]) for name in names}
         else:
-            given = {name: rows[name] for name in names} if is_dict else columns_of_rows(names, rows)
+            given = {name: rows[name] for name in names} if is_dict else _columns_of(names, rows)
         results, bad = self._map_columns(given, len(given[names[0]]))
         if bad:
             raise RowsError(bad)
@@ -121,7 +142,7 @@ class LocalPredictor(WithHints, Predictor):
             columns = {name: list(cells) if getattr(cells, "ndim", 1) > 1 else cells for name, cells in results.items()}
             kept = {name: rows[name] for name, cells in results.items() if cells is given.get(name)}
             return pd.DataFrame({**columns, **kept}, index=rows.index)
-        return list(zip(*map(cells_of, results.values())))
+        return list(zip(*map(_cells_of, results.values())))
 
     def _map_columns(self, columns: Mapping[str, Values], rows: int) -> tuple[dict[str, Values], list[BadRow]]:
         """Predict rows given by column; return the result columns, and the bad rows with their errors."""
@@ -133,8 +154,9 @@ class LocalPredictor(WithHints, Predictor):
         for column in self._inputs:
             if column.type.kind is Kind.BYTES and are_cut(columns[column.name]):
                 raise ServingError(f"column {column.name!r} ({column.type.sql}): expected {UNCUT}")
-        for model in self._models:
-            results, bad = model.map_columns_collecting(results, rows)
+        for stage in self._stages:
+            predicted, bad, _ = stage.store.predict({name: results[name] for name in stage.fed}, rows)
+            results = {name: predicted[name] if is_output else results[name] for name, is_output in stage.result}
             for row, message in bad:
                 errors.setdefault(row, message)
         return results, sorted(errors.items())
@@ -144,9 +166,55 @@ class LocalPredictor(WithHints, Predictor):
 
     def close(self) -> None:
         """Release the models. Safe to call twice."""
-        for model in self._models:
-            model.close()
+        for stage in self._stages:
+            stage.store.close()
         self._owned.remove()
+
+    def __enter__(self) -> LocalPredictor:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+class LocalStage(PredictStreamParams):
+    """Parameters of a stage of a saved pipeline; its name stands in error messages."""
+
+
+class _LoadedStage(NamedTuple):
+    store: ModelStore
+    fed: list[str]
+    result: list[tuple[str, bool]]
+    columns: list[Column]  # of the result
+
+    @classmethod
+    def of(cls, stage: dict[str, Any], columns: Sequence[Column]) -> _LoadedStage:
+        params, names, model = LocalStage(**stage["params"]), [column.name for column in columns], stage["model"]
+        fed, by_name = fed_columns(params, names), {column.name: column for column in columns}
+        serving = serving_of(params, Schema(tuple(by_name[name] for name in fed)))
+        if serving.model_col:  # whose cells have the name of the file: that of a model that travels with a job
+            named = os.path.join(os.path.dirname(model), f"akdl_model_{sha256_of(model)[:32]}")
+            os.replace(model, named)
+            model = named
+        serving.model, outputs = model, predicted_schema(serving)
+        result = columns_of_result(params, names, outputs.names)
+        by_name.update((column.name, column) for column in outputs)
+        return cls(ModelStore(serving), fed, result, [by_name[name] for name, _ in result])
+
+
+def _columns_of(names: Sequence[str], rows: Sequence[Sequence[object]]) -> dict[str, Values]:
+    """Cells of each column; RowsError for a row of another length."""
+    for number, row in enumerate(rows):
+        if len(row) != len(names):
+            raise RowsError([(number, f"expected {len(names)} values ({', '.join(names)}), got {len(row)}")])
+    return {name: [row[place] for row in rows] for place, name in enumerate(names)}
+
+
+def _cells_of(column: Values) -> list[object]:
+    """Python's own objects for the values of a column."""
+    if isinstance(column, np.ndarray):
+        return list(column.tolist())
+    return [cell.tolist() if isinstance(cell, (np.ndarray, np.generic)) else cell for cell in column]
 
 
 def _with_nulls(column: pd.Series[Any]) -> Values:
@@ -187,44 +255,16 @@ def read_pipeline(address: str, folder: str, trusted: bool) -> list[dict[str, An
 def _of_alink(path: str, stage: AlinkStage, trusted: bool) -> dict[str, Any]:
     params = saved_params(f"{path}, stage {stage.kind}", stage.params, trusted)
     model_path, model_file = params.pop("modelPath", None), params.pop("modelFilePath", None)
-    with refused_at(path, FileError, ModelError):
-        if stage.kind == SAVED_MODEL:
-            if model_path is None:
-                raise ConfigurationError(f"{path}: the stage {stage.kind} has no modelPath")
-            model, params["cellsHoldBatches"] = packed_model(model_path), True
-        elif model_file is not None:
-            raise ConfigurationError(
-                f"{path}: the model of the stage {stage.kind} is in another file: create a {stage.kind} with its "
-                "modelFilePath instead"
-            )
-        else:
+    if stage.kind == SAVED_MODEL:
+        if model_path is None:
+            raise ConfigurationError(f"{path}: the stage {stage.kind} has no modelPath")
+        model, params["cellsHoldBatches"] = packed_model(path, model_path), True
+    elif model_file is not None:
+        raise ConfigurationError(
+            f"{path}: the model of the stage {stage.kind} is in another file: create a {stage.kind} with its "
+            "modelFilePath instead"
+        )
+    else:
+        with refused_at(path, FileError, ModelError):
             model = packed_rows(stage.model)
     return {"type": stage.kind, "params": params, "model": model}
-
-
-def _load(stage: dict[str, Any], columns: Sequence[Column]) -> tuple[RowPredictor, Sequence[Column]]:
-    params, outputs = PredictStreamParams(**stage["params"])._values_of_all(), Schema.parse(stage["params"]["outputSchemaStr"])
-    model = RowPredictor(
-        stage["model"],
-        [column.name for column in columns],
-        [(column.name, column.type.sql) for column in outputs],
-        selected_cols=params["selectedCols"],
-        input_signature_defs=params["inputSignatureDefs"],
-        output_signature_defs=params["outputSignatureDefs"],
-        signature_def_key=params["signatureDefKey"],
-        graph_def_tag=params["graphDefTag"],
-        reserved_cols=params["reservedCols"],
-        infer_batch_size=params["inferBatchSize"],
-        infer_batch_bytes=params["inferBatchBytes"],
-        intra_op_parallelism=params["intraOpParallelism"],
-        cells_hold_batches=params["cellsHoldBatches"],
-        defaults=json.loads(params["defaults"]),
-        model_col=params["modelCol"],
-        model_version=f"akdl_model_{sha256_of(stage['model'])[:32]}" if params["modelCol"] else "",
-        model_key_col=params["modelKeyCol"],
-        default_model=params["defaultModel"],
-        model_cache_bytes=params["modelCacheBytes"],
-    )
-    texts = [] if params["modelCol"] is None else [Column(params["modelCol"], parse_type("STRING"))]
-    by_name = {column.name: column for column in (*columns, *outputs, *texts)}
-    return model, [by_name[name] for name in model.output_columns]

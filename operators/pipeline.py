@@ -9,10 +9,8 @@ import zipfile
 from dataclasses import replace
 from typing import Any, Generic, TypeVar, Union, cast
 
-from akdl.storage.files import FileError
-from akdl.storage.model_archive import ModelError
 from akdl.storage.whole_file import WholeFile
-from bridge.exceptions import ConfigurationError, refused_at
+from bridge.exceptions import ConfigurationError
 from bridge.folders.program_folder import named_by_content, program_folder
 from operators.batch_operator import BatchOperator
 from operators.local_predictor import DESCRIPTION, LocalPredictor, read_pipeline
@@ -25,7 +23,6 @@ from operators.predict_batch import (
     TFSavedModelPredictBatchOp,
     TFTableModelPredictBatchOp,
     pack_model_table,
-    packed_address,
 )
 from operators.predict_stream import TableModelPredictStreamOp, TFSavedModelPredictStreamOp, TFTableModelPredictStreamOp
 from operators.prepare.model_file import packed_model
@@ -89,7 +86,7 @@ class TableModelPredictor(_Predictor):
         elif self._file is None:
             if path is None:
                 raise ConfigurationError(f"{name} has no model: call setModelData or setModelFilePath, or fit a trainer")
-            self._file = packed_address(name, path)
+            self._file = packed_model(f"{name}: modelFilePath", path)
         return self._file
 
 
@@ -119,8 +116,8 @@ class TFSavedModelPredictor(SavedModelPredictStreamParams, _Predictor):
         return cast("_Op", data.link(_operator_of(kind, self)))
 
     def _model_file(self) -> str:
-        with refused_at("TFSavedModelPredictor: modelPath", FileError, ModelError):
-            return packed_model(self._values_of_all()["modelPath"], self._values_of_all()["modelKeyCol"] is not None)
+        values = self._values_of_all()
+        return packed_model("TFSavedModelPredictor: modelPath", values["modelPath"], values["modelKeyCol"] is not None)
 
 
 def _operator_of(kind: Any, stage: WithParams) -> Any:

@@ -8,7 +8,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -16,18 +16,16 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf import json_format
 
 from akdl.masking import shown
-from akdl.serving.prediction_errors import ServingError
-from akdl.serving.row_predictor import check_paired, check_reserved, result_columns
-from akdl.serving.shadowed_model import PREFIX
+from akdl.serving.output_cells import result_columns
 from akdl.storage.files import FileError, is_remote, local_path
-from akdl.storage.model_archive import ModelError
+from akdl.storage.model_forms import ModelError
 from akdl.wire import Serving
-from akdl.wire.column_type import INTEGERS, Kind
+from akdl.wire.column_type import Kind
 from bridge.errors.flink_errors import readable
 from bridge.exceptions import ConfigurationError, SchemaError, refused_at
 from bridge.folders.shipped import runs_elsewhere
 from bridge.interrupts import elsewhere
-from bridge.schema import Column, Schema, quoted, table_columns
+from bridge.schema import Schema, quoted
 from bridge.serving.model_process import ModelSettings
 from bridge.settings import Gathering, UserFile
 from bridge.table_env import is_streaming, parallelism_of, planning
@@ -38,7 +36,8 @@ from operators.flink.slots import check_scheduler
 from operators.params.accessors import PredictParams, SavedModelPredictParams
 from operators.params.checks import read_time
 from operators.params.param import WithParams
-from operators.prepare.model_file import content_of, model_for_job, packed_model, packed_rows, placed_model, refuse_other_models
+from operators.params.prediction_settings import check_key, columns_of_result, fed_columns, predicted_schema, serving_of
+from operators.prepare.model_file import content_of, model_for_job, packed_rows, placed_model, refuse_other_models
 from operators.prepare.plan import MODEL_SCHEMA
 from operators.prepare.python_env import find_python
 from operators.prepare.requirements import Wanted
@@ -93,48 +92,30 @@ class PredictOp(WithParams, Operator[Any]):
         from bridge.serving.outputs import PredictionSettings
 
         name, values, columns = type(self).__name__, self._values_of_all(), data.getColNames()
-        self._check_known("selectedCols", values["selectedCols"], columns)
-        self._check_known("reservedCols", values["reservedCols"], columns)
-        keys = [] if values.get("modelKeyCol") is None else [values["modelKeyCol"]]
-        self._check_known("modelKeyCol", keys, columns)
-        selected = columns if values["selectedCols"] is None else values["selectedCols"]
-        selected = [each for each in selected if each not in keys]
-        reserved = columns if values["reservedCols"] is None else values["reservedCols"]
-        selection = data if selected == columns else data.select([*selected, *keys])
+        fed = fed_columns(self, columns)
         try:
-            input_schema = schema_of(name, selection.getOutputTable())
+            input_schema = schema_of(name, (data if fed == columns else data.select(fed)).getOutputTable())
         except SchemaError as error:
             raise SchemaError(f"{error}; select the columns that feed the model with selectedCols") from None
-        output_schema = Schema.parse(values["outputSchemaStr"])
-        for column in output_schema:
+        own = Schema.parse(values["outputSchemaStr"])
+        for column in own:
             if column.type.kind is Kind.TIMESTAMP_LTZ:
                 raise ConfigurationError(
                     f"{name}: outputSchemaStr: column {column.name!r} is TIMESTAMP_LTZ: use TIMESTAMP or BIGINT"
                 )
-        self._check_key("modelKeyCol", [column for column in input_schema if column.name in keys])
-        self._check_known("defaults", list(json.loads(values["defaults"])), selected)
-        with refused_at(name, ServingError):
-            check_paired("inputSignatureDefs", values.get("inputSignatureDefs"), selected, "selectedCols")
-            check_paired("outputSignatureDefs", values.get("outputSignatureDefs"), output_schema.names, "outputSchemaStr")
-        if values.get("candidatePath") is not None:
-            shadow = tuple(replace(column, name=f"{PREFIX}{column.name}") for column in output_schema)
-            taken = {column.name for column in shadow} & {*columns, *output_schema.names}
-            if taken or keys or has_models or values.get("modelStreamFilePath") is not None:
-                wrong = f"the column {min(taken)!r} exists: rename it" if taken else "expected no other models next to it"
-                raise ConfigurationError(f"{name}: candidatePath: {wrong}")
+        process, serving = self._process(input_schema, _is_remote(data), restarts=not has_models)
+        if serving.candidate_path:
+            if serving.model_key_col or has_models or serving.model_stream_file_path:
+                raise ConfigurationError(f"{name}: candidatePath: expected no other models next to it")
             refuse_other_models(name, "candidatePath", values["candidatePath"], _is_remote(data))
-            output_schema = Schema((*output_schema, *shadow))
-        if values.get("modelCol") is not None:
-            if values["modelCol"] in {*columns, *output_schema.names}:
-                raise ConfigurationError(f"{name}: modelCol {values['modelCol']!r} is also another column: rename it")
-            output_schema = Schema((*output_schema, *Schema.parse(f"{quoted(values['modelCol'])} STRING")))
-        with refused_at(name, ServingError):
-            check_reserved(values["reservedCols"], output_schema.names)
-        placed = result_columns(columns, reserved, output_schema.names)
-        result, error_column = tuple((column, place is None) for column, place in placed), values["errorCol"]
+        for added in result_columns(serving)[len(own.names) :]:
+            if added.name in {*columns, *own.names}:
+                parameter = "modelCol" if added.name == serving.model_col else "candidatePath"
+                raise ConfigurationError(f"{name}: {parameter} {added.name!r} is also another column: rename it")
+        output_schema = predicted_schema(serving)
+        result, error_column = tuple(columns_of_result(self, columns, output_schema.names)), values["errorCol"]
         if error_column in [column for column, _ in result]:
             raise ConfigurationError(f"{name}: errorCol {error_column!r} is also another column of the result: rename it")
-        process = self._process(input_schema, output_schema, _is_remote(data), restarts=not has_models)
         gathering = Gathering()
         if "chunkWait" in values:
             gathering = Gathering(rows=values["chunkRows"], wait_s=values["chunkWait"])
@@ -150,41 +131,27 @@ class PredictOp(WithParams, Operator[Any]):
             raise ConfigurationError(f"{name}: resumeDir needs idCol, a column whose values tell rows apart, and a batch job")
         self._check_known("idCol", [id_column], data.getColNames())
         (column,) = schema_of(name, data.select([id_column]).getOutputTable()).all_nullable
-        self._check_key("idCol", [column])
+        check_key(name, "idCol", [column])
         others = () if settings.error_column is None else Schema.parse(f"{quoted(settings.error_column)} STRING")
-        serving = {**json.loads(settings.process.serving), "batchSize": 0, "batchBytes": 0, "inferTimeoutS": 0}
+        serving = {**json.loads(settings.process.serving), "inferBatchSize": 0, "inferBatchBytes": 0, "inferTimeout": 0}
         sources = {file.path: hashlib.sha256(file.content).hexdigest() for file in settings.process.user_files}
         model = json.dumps([serving, sources, content_of(settings.model)])
         schema = Schema((column, *settings.output_schema, *others))
-        return Resumption(name, _on_hosts(name, "resumeDir", folder), schema, model)
+        with refused_at(f"{name}: resumeDir", FileError):
+            place = folder if is_remote(folder) else local_path(folder)
+        return Resumption(name, place, schema, model)
 
-    def _check_key(self, parameter: str, columns: Sequence[Column]) -> None:
-        for column in columns:
-            if column.type.is_array or column.type.kind not in (*INTEGERS, Kind.STRING):
-                raise ConfigurationError(
-                    f"{type(self).__name__}: {parameter}: expected a column of integers or texts, got {column.name!r}, "
-                    f"{column.type.sql}"
-                )
-
-    def _process(self, inputs: Schema, outputs: Schema, elsewhere: bool, restarts: bool = True) -> ModelSettings:
+    def _process(self, inputs: Schema, elsewhere: bool, restarts: bool = True) -> tuple[ModelSettings, Serving]:
         name, values = type(self).__name__, self._values_of_all()
         changes = not restarts or values.get("modelStreamFilePath")
         if values["inferProcesses"] > 1 and changes:
             raise ConfigurationError(f"{name}: inferProcesses: another model takes over in one process only: leave it at 1")
-        serving, files, own = self._served()
-        serving.MergeFrom(
-            Serving(
-                input_columns=table_columns(inputs),
-                output_columns=table_columns(outputs),
-                batch_size=values["inferBatchSize"],
-                batch_bytes=values["inferBatchBytes"],
-                infer_timeout_s=values["stallTimeout"] if values["inferTimeout"] is None else values["inferTimeout"],
-                defaults=values["defaults"],
-                model_column=values.get("modelCol") or "",
-            )
-        )
+        serving = serving_of(self, inputs)
+        if values["inferTimeout"] is None:
+            serving.infer_timeout = values["stallTimeout"]
+        files, own = self._complete(serving)
         python = values["pythonEnv"] or own or os.environ.get(_ENV_VARIABLE, "")
-        return ModelSettings(
+        settings = ModelSettings(
             operator=name,
             group=re.sub(r"\W", "_", f"{name}_{secrets.token_hex(4)}"),
             serving=json_format.MessageToJson(serving),
@@ -198,25 +165,27 @@ class PredictOp(WithParams, Operator[Any]):
             copies=values["inferProcesses"],
             restarts=restarts,
         )
+        return settings, serving
 
-    def _served(self) -> tuple[Serving, tuple[UserFile, ...], Wanted | None]:
-        """Settings of the model or function, files of the user, and requirements in them."""
-        values = self._values_of_all()
-        serving = Serving(
-            tag=values["graphDefTag"],
-            signature=values["signatureDefKey"],
-            input_keys=values["inputSignatureDefs"] or [],
-            output_keys=values["outputSignatureDefs"] or [],
-            cells_hold_batches=values["cellsHoldBatches"],
-            intra_op_parallelism=values["intraOpParallelism"] or 0,
-            candidate=_on_hosts(type(self).__name__, "candidatePath", values.get("candidatePath") or ""),
-            candidate_share=values.get("candidateShare") or 0,
-            model_key=values.get("modelKeyCol") or "",
-            default_model=values.get("defaultModel") or "",
-            model_cache_bytes=values.get("modelCacheBytes") or 0,
-            **_newer_models(type(self).__name__, values),
-        )
-        return serving, (), None
+    def _complete(self, serving: Serving) -> tuple[tuple[UserFile, ...], Wanted | None]:
+        """Add to the settings what is not the value of a parameter; return the user's files, and requirements in them."""
+        name, folder = type(self).__name__, serving.model_stream_file_path
+        with refused_at(f"{name}: candidatePath", FileError):
+            if serving.candidate_path and not is_remote(serving.candidate_path):
+                serving.candidate_path = local_path(serving.candidate_path)
+        if folder and serving.model_key_col:
+            raise ConfigurationError(f"{name}: expected modelKeyCol or modelStreamFilePath, got both")
+        if "://" in folder and not folder.startswith("file://"):
+            raise ConfigurationError(
+                f"{name}: modelStreamFilePath {shown(folder)!r}: expected a path that all hosts can read; other addresses "
+                "are not supported"
+            )
+        if folder:
+            serving.model_stream_file_path = os.path.abspath(folder.removeprefix("file://"))
+            start = self._values_of_all()["modelStreamStartTime"]
+            start_s = time.time() if start is None else read_time(start).timestamp()
+            serving.models_from_ms = int(start_s * 1000)
+        return (), None
 
     def _check_model_table(self, model: Any, what: str) -> None:
         if self._values.get("modelKeyCol") is not None:
@@ -281,31 +250,6 @@ class TFSavedModelPredictBatchOp(SavedModelPredictParams, PredictOp, BatchOperat
         return self
 
 
-def _on_hosts(operator: str, parameter: str, address: str) -> str:
-    with refused_at(f"{operator}: {parameter}", FileError):
-        return local_path(address) if address and not is_remote(address) else address
-
-
-def _newer_models(operator: str, values: dict[str, Any]) -> dict[str, Any]:
-    folder = values.get("modelStreamFilePath")
-    if folder is None:
-        return {}
-    if values.get("modelKeyCol") is not None:
-        raise ConfigurationError(f"{operator}: expected modelKeyCol or modelStreamFilePath, got both")
-    if "://" in folder and not folder.startswith("file://"):
-        raise ConfigurationError(
-            f"{operator}: modelStreamFilePath {shown(folder)!r}: expected a path that all hosts can read; other addresses "
-            "are not supported"
-        )
-    start = values["modelStreamStartTime"]
-    start_s = time.time() if start is None else read_time(start).timestamp()
-    return {
-        "model_folder": os.path.abspath(folder.removeprefix("file://")),
-        "scan_interval_s": values["modelStreamScanInterval"],
-        "models_from_ms": int(start_s * 1000),
-    }
-
-
 def _is_remote(op: Operator[Any]) -> bool:
     return runs_elsewhere(environment_of(op.getOutputTable()))
 
@@ -320,12 +264,6 @@ def pack_model_table(model: BatchOperator) -> str:
             else:
                 model._packed = model._run(lambda: packed_rows(_rows(model), model._model_dir))
     return model._packed
-
-
-def packed_address(operator: str, address: str) -> str:
-    """Pack the model at an operator's `modelFilePath`, for shipping with jobs."""
-    with refused_at(f"{operator}: modelFilePath", FileError, ModelError):
-        return packed_model(address)
 
 
 def _rows(model: BatchOperator) -> Iterator[tuple[int, str]]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class _FunctionOp(PredictOp):
-    def _served(self) -> tuple[Serving, tuple[UserFile, ...], Wanted | None]:
+    def _complete(self, serving: Serving) -> tuple[tuple[UserFile, ...], Wanted | None]:
         name, values = type(self).__name__, self._values_of_all()
         given = values["predictFn"]
         script: str | FunctionScript
@@ -40,7 +40,8 @@ class _FunctionOp(PredictOp):
             check_defines(name, script, source, function)
         with refused_at(f"{name}: predictFn", ConfigurationError):
             wanted = wanted_in(source)
-        return Serving(function=f"{path}:{function}", user_params=values["userParams"]), files, wanted
+        serving.function = f"{path}:{function}"
+        return files, wanted
 
 
 class PredictBatchOp(FunctionPredictParams, _FunctionOp, BatchOperator):
@@ -113,7 +114,7 @@ def function_settings(
     if path and not params.get("modelKeyCol"):
         refuse_other_models(name, "the model", path, not is_host)
     arguments, results = Schema.parse(inputs), Schema.parse(outputs)
-    process = replace(op._process(arguments, results, elsewhere=False), operator=name)
+    process = replace(op._process(arguments, elsewhere=False)[0], operator=name)
     if any(file.shipped for file in process.user_files):
         raise ConfigurationError(
             f"{name}: userFiles of more than 1 MB do not travel with a function: name a path in userParams"

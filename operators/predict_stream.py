@@ -9,7 +9,8 @@ from operators.base.job import environment_of
 from operators.batch_operator import BatchOperator
 from operators.flink.env import prepare_for_stream
 from operators.params.accessors import PredictStreamParams, SavedModelPredictStreamParams
-from operators.predict_batch import PredictOp, pack_model_table, packed_address
+from operators.predict_batch import PredictOp, pack_model_table
+from operators.prepare.model_file import packed_model
 from operators.stream_operator import StreamOperator
 
 
@@ -45,7 +46,7 @@ class TableModelPredictStreamOp(_PredictStreamOp):
         path = self._values.get("modelFilePath")
         if self._model is None and path is not None:
             self._prepare(ops)
-            return self._predict_with(packed_address(name, path), *ops)
+            return self._predict_with(packed_model(f"{name}: modelFilePath", path), *ops)
         if not isinstance(self._model, BatchOperator):
             got = "none" if self._model is None else f"a {type(self._model).__name__}"
             raise ConfigurationError(

@@ -41,7 +41,6 @@ SCRIPT_MODULES = {
     "akdl.keras.evaluate": "Keras callbacks: evaluation",
     "akdl.keras.predict": "Keras callbacks: prediction",
     "akdl.estimator.estimator_training": "Estimators from four functions",
-    "akdl.serving.row_predictor": "Prediction in a Python process",
     "akdl.serving.model_stream": "Models that take over while a job runs",
     "akdl.storage.model_archive": "SavedModels as archives",
 }

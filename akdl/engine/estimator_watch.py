@@ -13,8 +13,7 @@ from akdl.engine.best_checkpoints import BestCheckpoints, best_checkpoints
 from akdl.engine.estimator_group import is_chief, is_group
 from akdl.engine.training_watch import TrainingWatch
 from akdl.runner.config import TaskConfig
-from akdl.storage.checkpoint_folder import CheckpointFolder
-from akdl.storage.patterns import refuse_pattern
+from akdl.storage.checkpoint_folder import CheckpointFolder, refuse_pattern
 
 logger = logging.getLogger(__name__)
 

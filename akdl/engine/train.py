@@ -36,7 +36,7 @@ from akdl.engine.strategy import is_parameter_server_strategy, require_keras_for
 from akdl.features import parse_examples
 from akdl.runner.config import TaskConfig
 from akdl.runner.context import TFContext
-from akdl.storage.model_archive import find_saved_model
+from akdl.storage.model_forms import find_saved_model
 from akdl.tf_version import is_keras_3, require_estimator
 
 Config = Mapping[str, Any]

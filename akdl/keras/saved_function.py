@@ -4,7 +4,7 @@ from typing import Any, List, Mapping, Sequence, Tuple
 
 import tensorflow as tf
 
-from akdl.storage.patterns import without_pattern
+from akdl.storage.checkpoint_folder import without_pattern
 
 _SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 

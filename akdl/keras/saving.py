@@ -11,8 +11,8 @@ import tensorflow as tf
 from akdl.keras.saved_function import SavedFunction
 from akdl.keras.user_functions import CallbackError, UserModule
 from akdl.keras.workers import Group
-from akdl.storage.model_archive import ModelError, find_saved_model
-from akdl.storage.patterns import without_pattern
+from akdl.storage.checkpoint_folder import without_pattern
+from akdl.storage.model_forms import ModelError, find_saved_model
 from akdl.tf_version import is_keras_3
 
 

@@ -1,1 +1,1 @@
-"""Prediction with SavedModels: in this process (`row_predictor`), or in a separate one (`model_server`)."""
+"""Prediction with models: in any process (`model_store`), or in one of its own for all tasks of a host (`model_server`)."""

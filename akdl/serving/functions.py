@@ -9,16 +9,14 @@ import json
 import os
 import threading
 import traceback
-from typing import Callable, Dict, Mapping, Tuple
+from typing import Callable, Dict, Mapping, Sequence, Tuple
 
 import numpy as np
 
 from akdl.errors.failure import failure_of
 from akdl.near_names import listed
 from akdl.serving.input_cells import encoded
-from akdl.serving.prediction_errors import CellError, Refused, ServingError
-from akdl.serving.runners import is_out_of_memory
-from akdl.serving.signature import Signature, TensorDescription
+from akdl.serving.loaded_model import CellError, LoadedModel, Refused, ServingError, Signature, TensorDescription
 from akdl.user_code.module import import_file
 from akdl.wire import BOOL, Serving
 from akdl.wire.cells import DTYPES, UNCUT, Array, are_cut, as_array
@@ -29,34 +27,37 @@ _RETURNED = {Kind.BOOLEAN: "b", Kind.STRING: "biufO", Kind.BYTES: "O", **dict.fr
 _OF_INTEGERS = "biu"
 
 
-class FunctionRunner:
+class FunctionModel(LoadedModel):
     """Calls the function of `serving`, one batch at a time, because code of users may not be safe from threads."""
 
     def __init__(self, folder: str, serving: Serving) -> None:
-        path, _, name = serving.function.rpartition(":")
-        self.name = f"the function {name} in {path}"
+        self._path, _, self._function = serving.function.rpartition(":")
+        self.name = f"the function {self._function} in {self._path}"
         self._folder = os.path.join(os.path.realpath(folder), "")
+        self._params = serving.user_params or "{}"
         self._inputs = {column.name: type_of(column) for column in serving.input_columns}
         self._outputs = {column.name: type_of(column) for column in serving.output_columns}
-        self._outputs.pop(serving.model_column, None)
-        self.signature = Signature(name, described(self._inputs), described(self._outputs))
+        self.signature = Signature(self._function, described(self._inputs), described(self._outputs))
         self.turn = threading.Lock()
-        make = getattr(import_file(self._folder + path, self._folder.rstrip(os.sep)), name, None)
+
+    def load(self, outputs: Sequence[str]) -> None:
+        """Call the user's function, whose result predicts."""
+        make = getattr(import_file(self._folder + self._path, self._folder.rstrip(os.sep)), self._function, None)
         if not callable(make):
-            raise ServingError(f"predictFn: {path} defines no function {name!r}")
-        predict = make(**json.loads(serving.user_params or "{}"))
+            raise ServingError(f"predictFn: {self._path} defines no function {self._function!r}")
+        predict = make(**json.loads(self._params))
         if not callable(predict):
             raise ServingError(f"{self.name}: expected it to return a function predict(batch), got {_kind(predict)}")
         self._predict: Callable[[Dict[str, Array]], object] = predict
 
-    def run(self, feeds: Dict[str, Array]) -> Dict[str, Array]:
-        """Predict a batch in this caller's `turn`; Refused when the function raises."""
-        rows = len(next(iter(feeds.values())))
-        batch = {name: _argument(array, self._inputs[name].kind) for name, array in feeds.items()}
+    def predict(self, columns: Dict[str, Array]) -> Dict[str, Array]:
+        """Predict a batch; Refused when the function raises."""
+        rows = len(next(iter(columns.values())))
+        batch = {name: _argument(array, self._inputs[name].kind) for name, array in columns.items()}
         try:
             results = self._predict(batch)
         except (Exception, SystemExit) as error:
-            raise Refused(self._told(error), is_out_of_memory(error)) from error
+            raise Refused(error, self._told(error)) from error
         if not isinstance(results, Mapping) and len(self._outputs) == 1:
             results = dict.fromkeys(self._outputs, results)
         found = results if isinstance(results, Mapping) else {}
@@ -67,7 +68,7 @@ class FunctionRunner:
         return {name: self._checked(name, found[name], rows) for name in self._outputs}
 
     def close(self) -> None:
-        """Release what the function holds."""
+        """Release the objects that the function holds."""
         del self._predict
 
     def _checked(self, name: str, value: object, rows: int) -> Array:

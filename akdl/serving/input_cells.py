@@ -17,10 +17,11 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from akdl.near_names import short
+from akdl.serving.loaded_model import CellError, ServingError, SignatureError, TensorDescription, shape_text
 from akdl.serving.number_cells import NUMBERS, NumberCells
-from akdl.serving.prediction_errors import CellError, SignatureError
-from akdl.serving.signature import TensorDescription, shape_text
+from akdl.wire import TableColumn
 from akdl.wire.cells import Array
+from akdl.wire.columns import is_utf8
 
 _NULL = "expected a value, got null"
 _STRING_BYTES = 24  # of TensorFlow's object for a string
@@ -71,25 +72,35 @@ class InputConverter:
     With `cells_hold_batches`, cells are whole tensors with the batch dimension, and not elements of a batch.
     """
 
-    def __init__(self, tensor: TensorDescription, column: str, cells_hold_batches: bool = False, utf8: bool = False) -> None:
+    def __init__(self, tensor: TensorDescription, column: TableColumn, cells_hold_batches: bool = False) -> None:
         _check(tensor, cells_hold_batches)
         self.key = tensor.key
-        self.column = column
+        self.column = column.name
         self.fixed_batch: Optional[int] = None
+        self._default: Any = None
         sizes = tensor.shape
         if sizes is not None and not cells_hold_batches:
             self.fixed_batch = sizes[0] if sizes[0] >= 0 else None
             sizes = sizes[1:]
         is_string = tensor.dtype == "string"
-        self._decodes = utf8 and not is_string
+        self._decodes = bool(column.type) and is_utf8(column) and not is_string
         self._shape = _CellShape(sizes)
         self._cells: Union[_StringCells, NumberCells] = (
             _StringCells() if is_string else NumberCells(tensor.dtype, sizes is None)
         )
-        self._where = f"input {tensor.key!r} ({tensor.dtype} {shape_text(sizes)}) from column {column!r}"
+        self._where = f"input {tensor.key!r} ({tensor.dtype} {shape_text(sizes)}) from column {column.name!r}"
+
+    def set_default(self, value: object) -> None:
+        """Let a value stand for null from now on; ServingError if it does not fit the input."""
+        for message in self.convert([value]).errors.values():
+            raise ServingError(f"defaults: {message}")
+        self._default = value
 
     def convert(self, cells: Any) -> Converted:
         """Convert the cells of a batch, an array with rows on the first axis or a sequence; None and masked cells are null."""
+        has_nulls = not isinstance(cells, np.ndarray) or cells.dtype == object or isinstance(cells, np.ma.MaskedArray)
+        if self._default is not None and has_nulls:
+            cells = [self._default if cell is None or cell is np.ma.masked else cell for cell in cells]
         if self._decodes and isinstance(cells, list):
             cells = [cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell for cell in cells]
         whole = self._whole(cells)

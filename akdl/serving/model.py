@@ -1,113 +1,144 @@
-"""A SavedModel that is loaded once and predicts batches of rows.
+"""A loaded model that predicts rows, of any kind and in batches, under a watch over the time of each batch.
 
 Columns become arrays (`input_cells`), rows whose values have one shape are stacked to batches, the model is called, and its
 outputs become columns (`output_cells`). A row that cannot be predicted is left out of its batch; when the model rejects a
 batch, the batch is halved until the bad rows are found. When the model runs out of memory, later batches are smaller too.
+
+A batch that takes too long ends the process, because a thread inside TensorFlow cannot be stopped. A file then names the rows
+of each such batch, for the client that sent it; it asks a fresh process, with smaller batches, or without a row.
 """
 
+import contextlib
 import dataclasses
-import itertools
+import json
 import logging
-from typing import (
-    Any,
-    Callable,
-    Collection,
-    Dict,
-    Iterable,
-    Iterator,
-    List,
-    Mapping,
-    NamedTuple,
-    Optional,
-    Sequence,
-    Tuple,
-    Union,
-)
+import os
+import threading
+import time
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from akdl.near_names import listed
-from akdl.serving.functions import FunctionRunner
 from akdl.serving.input_cells import Converted, InputConverter, stacked
+from akdl.serving.loaded_model import (
+    BadRow,
+    LoadedModel,
+    Refused,
+    RowsError,
+    ServingError,
+    SignatureError,
+    TensorDescription,
+    find_tensor,
+    tensors_text,
+)
 from akdl.serving.number_cells import NUMBERS
-from akdl.serving.output_cells import OutputColumn, OutputConverter
-from akdl.serving.prediction_errors import BadRow, Refused, RowsError, ServingError, SignatureError
-from akdl.serving.runners import Runner
-from akdl.serving.signature import TensorDescription, find_tensor, resolve, tensors_text
-from akdl.serving.stalled_batches import UNWATCHED, BatchWatch, WatchedCall
-from akdl.storage.model_archive import find_saved_model
+from akdl.serving.output_cells import OutputConverter
+from akdl.storage.whole_file import WholeFile
+from akdl.wire import Serving, TableColumn
 from akdl.wire.cells import Array
 from akdl.wire.columns import Values
+from akdl.wire.row_parts import gathered
 
 logger = logging.getLogger(__name__)
 
+Report = Callable[[int, str], None]
+"""Takes a logging level and a message."""
+
+BATCH_ROWS = 256
 BATCH_BYTES = 64 << 20
+
+CALL = "akdl-call"  # key of a `WatchedCall` in a call's metadata
+_LOOKS = 10  # within the limit
+_STATUS = 74
+
+
+class WatchedCall(NamedTuple):
+    """A call whose batches are watched; `most_rows` of a batch (0: as set), and rows that are not computed.
+
+    A part of a call has the `places` of its rows in the whole.
+    """
+
+    name: str = ""
+    most_rows: int = 0
+    left_out: Sequence[int] = ()
+    places: Optional[Array] = None
+
+    def within(self, places: Array) -> "WatchedCall":
+        """The part of this call with the rows at some places, which ascend."""
+        left_out = np.flatnonzero(np.isin(places, self.left_out)).tolist() if self.left_out else ()
+        return self._replace(left_out=left_out, places=places)
+
+
+UNWATCHED = WatchedCall()
+
+
+def stalled_file(folder: str, pid: int) -> str:
+    """Path of the file of a process that has ended so."""
+    return os.path.join(folder, f"stalled-{pid}")
+
+
+class BatchWatch:
+    """Ends this process when a batch of a watched call is computed for more than `limit_s` seconds; 0 for never."""
+
+    def __init__(self, limit_s: float = 0.0, folder: str = ".") -> None:
+        self.limit_s = limit_s
+        self._folder = folder
+        self._running: Dict[int, Tuple[float, str, Sequence[int]]] = {}  # thread to begin, call and rows
+        if limit_s:
+            threading.Thread(target=self._look, name="akdl-stalls", daemon=True).start()
+
+    @contextlib.contextmanager
+    def batch(self, call: WatchedCall, rows: Sequence[int]) -> Iterator[None]:
+        """Look after a batch of these rows."""
+        if self.limit_s and call.name:
+            own = rows if call.places is None else [call.places[row] for row in rows]
+            self._running[threading.get_ident()] = (time.monotonic(), call.name, own)
+        try:
+            yield
+        finally:
+            self._running.pop(threading.get_ident(), None)
+
+    def _look(self) -> None:
+        while True:
+            time.sleep(min(self.limit_s / _LOOKS, 1.0))
+            late = time.monotonic() - self.limit_s
+            running = list(self._running.values())
+            stalled = {name: list(map(int, rows)) for begun, name, rows in running if begun < late}
+            if stalled:
+                with WholeFile(stalled_file(self._folder, os.getpid())) as file:
+                    file.write(json.dumps(stalled).encode("ascii"))
+                os._exit(_STATUS)
 
 
 class ServedModel:
-    """A loaded model. Thread-safe. Other arguments are as in `akdl.serving.row_predictor.RowPredictor`.
+    """A model with the columns that it reads and writes. Thread-safe.
 
     Args:
-        model: Folder of a SavedModel, or one that is loaded already, or a function in its place.
-        inputs: Column to the signature's input that it feeds, or columns named like the inputs; by default all inputs. The only
-            input of a model needs no name: it takes the only column, or several columns of numbers, stacked in their order.
-        outputs: The result columns; a plain name is an output returned as an array. By default all outputs. A column without a
-            `key` shows the output of its name, or the only output of the model.
-        utf8_columns: Columns of strings whose cells are bytes in UTF-8, which TensorFlow takes directly.
+        model: The model, which is loaded here, after its inputs and outputs have been compared with the columns.
+        serving: Settings of the prediction. Its fields are called like the parameters of predictors. Without input columns,
+            all inputs are columns; without output columns, all outputs are, as arrays.
         report: Takes a logging level and a message.
         watch: Looks after batches that take too long.
     """
 
     def __init__(
-        self,
-        model: Union[str, Runner, FunctionRunner],
-        tag: str = "serve",
-        signature: str = "serving_default",
-        inputs: Union[Mapping[str, str], Sequence[str], None] = None,
-        outputs: Optional[Iterable[Union[str, OutputColumn]]] = None,
-        *,
-        cells_hold_batches: bool = False,
-        batch_size: int = 256,
-        batch_bytes: int = BATCH_BYTES,
-        intra_op_parallelism: Optional[int] = None,
-        utf8_columns: Collection[str] = (),
-        defaults: Optional[Mapping[str, object]] = None,
-        report: Callable[[int, str], None] = logger.log,
-        watch: Optional[BatchWatch] = None,
+        self, model: LoadedModel, serving: Serving, report: Report = logger.log, watch: Optional[BatchWatch] = None
     ) -> None:
-        if batch_size < 1:
-            raise ServingError(f"inferBatchSize: expected at least 1, got {batch_size}")
-        if isinstance(model, str):
-            model = find_saved_model(model)
-            tags, self.signature = resolve(model, tag, signature)
-        else:
-            self.signature = model.signature
-        self._cells_hold_batches = cells_hold_batches
-        self._inputs = self._input_converters(inputs, utf8_columns)
-        self._defaults = self._checked(defaults or {})
-        self._outputs = self._output_converters(outputs)
+        self.signature = model.signature
+        self._model, self._report, self._watch = model, report, watch or BatchWatch()
+        self._cells_hold_batches = serving.cells_hold_batches
+        self._inputs = self._input_converters(serving)
+        by_column = {converter.column: converter for converter in self._inputs}
+        for column, value in json.loads(serving.defaults or "{}").items():
+            if column not in by_column:
+                raise ServingError(f"defaults names {column!r}; the columns that feed the model are {listed(by_column)}")
+            by_column[column].set_default(value)
+        self._outputs = self._output_converters(serving)
         self._fixed_batch = self._one_fixed_batch()
-        self._batch_size = self._fixed_batch or batch_size
-        self._batch_bytes = batch_bytes
-        self._report = report
-        self._watch = watch or BatchWatch()
-        self._runner: Union[Runner, FunctionRunner]
-        if not isinstance(model, str):
-            self._runner = model
-            return
-        keys = {converter.key for converter in self._outputs}
-        used = [tensor for tensor in self.signature.outputs if tensor.key in keys]
-        self._runner = Runner(model, tags, self.signature, used, intra_op_parallelism)
-
-    @property
-    def inputs(self) -> Dict[str, TensorDescription]:
-        by_key = {tensor.key: tensor for tensor in self.signature.inputs}
-        return {converter.column: by_key[converter.key] for converter in self._inputs}
-
-    @property
-    def outputs(self) -> Dict[str, TensorDescription]:
-        by_key = {tensor.key: tensor for tensor in self.signature.outputs}
-        return {converter.name: by_key[converter.key] for converter in self._outputs}
+        self._batch_size = self._fixed_batch or serving.infer_batch_size or BATCH_ROWS
+        self._batch_bytes = serving.infer_batch_bytes or BATCH_BYTES
+        model.load([converter.key for converter in self._outputs])
 
     def predict(self, columns: Mapping[str, object], rows: Optional[int] = None) -> Dict[str, Values]:
         """Predict rows; a column is an array with rows on the first axis, or a sequence of cells. Bad rows raise RowsError."""
@@ -125,7 +156,7 @@ class ServedModel:
         errors: Dict[int, str] = dict.fromkeys(call.left_out, stalls)
         parts_of: Dict[str, List[Converted]] = {}
         for converter in self._inputs:
-            converted = converter.convert(self._filled(converter.column, columns))
+            converted = converter.convert(columns[converter.column])
             parts_of.setdefault(converter.key, []).append(converted)
             for row, message in converted.errors.items():
                 errors.setdefault(row, message)
@@ -148,55 +179,23 @@ class ServedModel:
 
     def close(self) -> None:
         """Release the model's memory; it cannot predict afterwards."""
-        self._runner.close()
+        self._model.close()
 
-    def __enter__(self) -> "ServedModel":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def _checked(self, defaults: Mapping[str, object]) -> Mapping[str, Any]:
-        by_column = {converter.column: converter for converter in self._inputs}
-        unknown = [column for column in defaults if column not in by_column]
-        if unknown:
-            raise ServingError(f"defaults names {listed(unknown)}; the columns that feed the model are {listed(by_column)}")
-        for column, value in defaults.items():
-            for message in by_column[column].convert([value]).errors.values():
-                raise ServingError(f"defaults: {message}")
-        return defaults
-
-    def _filled(self, column: str, columns: Mapping[str, Any]) -> Any:
-        cells = columns[column]
-        if column not in self._defaults:
-            return cells
-        if isinstance(cells, np.ndarray) and cells.dtype != object and not isinstance(cells, np.ma.MaskedArray):
-            return cells  # numbers, without nulls
-        default = self._defaults[column]
-        return [default if cell is None or cell is np.ma.masked else cell for cell in cells]
-
-    def _input_converters(
-        self, inputs: Union[Mapping[str, str], Sequence[str], None], utf8_columns: Collection[str]
-    ) -> List[InputConverter]:
-        known = self.signature.inputs
-        if inputs is None:
-            inputs = [tensor.key for tensor in known]
-        if not isinstance(inputs, Mapping) and len(known) == 1 and inputs and known[0].key not in inputs:
-            tensor = known[0] if len(inputs) == 1 else self._part_of_only_input(inputs)
-            return [InputConverter(tensor, column, self._cells_hold_batches, column in utf8_columns) for column in inputs]
-        pairs = list(inputs.items()) if isinstance(inputs, Mapping) else [(name, name) for name in inputs]
-        keys = [key for _, key in pairs]
+    def _input_converters(self, serving: Serving) -> List[InputConverter]:
+        known, are_whole = self.signature.inputs, serving.cells_hold_batches
+        columns = [column for column in serving.input_columns if column.name != serving.model_key_col]
+        columns = columns or [TableColumn(name=tensor.key) for tensor in known]
+        keys = list(serving.input_signature_defs) or [column.name for column in columns]
+        if len(known) == 1 and not serving.input_signature_defs and known[0].key not in keys:
+            tensor = known[0] if len(keys) == 1 else self._part_of_only_input(keys)
+            return [InputConverter(tensor, column, are_whole) for column in columns]
         tensors = [find_tensor(known, key, "input", self.signature) for key in keys]
-        missing = [tensor for tensor in known if tensor.key not in keys]
-        if missing or len(set(keys)) != len(keys) or not known:
+        if not known or sorted(keys) != sorted(tensor.key for tensor in known):
             raise SignatureError(
                 "expected one column for each input of the model (selectedCols, inputSignatureDefs), got columns for "
                 f"{listed(keys)}; the signature is {self.signature}"
             )
-        return [
-            InputConverter(tensor, column, self._cells_hold_batches, column in utf8_columns)
-            for (column, _), tensor in zip(pairs, tensors)
-        ]
+        return [InputConverter(tensor, column, are_whole) for tensor, column in zip(tensors, columns)]
 
     def _part_of_only_input(self, columns: Sequence[str]) -> TensorDescription:
         tensor = self.signature.inputs[0]
@@ -209,15 +208,13 @@ class ServedModel:
             )
         return dataclasses.replace(tensor, shape=sizes[:1])
 
-    def _output_converters(self, outputs: Optional[Iterable[Union[str, OutputColumn]]]) -> List[OutputConverter]:
+    def _output_converters(self, serving: Serving) -> List[OutputConverter]:
         known = self.signature.outputs
-        chosen = [tensor.key for tensor in known] if outputs is None else list(outputs)
-        columns = [OutputColumn(column, None, column) if isinstance(column, str) else column for column in chosen]
+        columns = list(serving.output_columns) or [TableColumn(name=tensor.key) for tensor in known]
         names = [column.name for column in columns]
         if not columns or len(set(names)) != len(names):
             raise SignatureError(f"expected output columns with different names, got {listed(names)}")
-        only = known[0].key if len(known) == len(columns) == 1 else None
-        keys = [column.key or only or column.name for column in columns]
+        keys = list(serving.output_signature_defs) or ([known[0].key] if len(known) == len(columns) == 1 else names)
         return [
             OutputConverter(column, find_tensor(known, key, "output", self.signature), self._cells_hold_batches)
             for column, key in zip(columns, keys)
@@ -268,7 +265,7 @@ class ServedModel:
         self, values: Dict[str, Converted], rows: Sequence[int], errors: Dict[int, str], call: WatchedCall
     ) -> "List[_Predicted]":
         try:
-            with self._runner.turn, self._watch.batch(call, rows):
+            with self._model.turn, self._watch.batch(call, rows):
                 fetched = self._call({key: converted.take(rows) for key, converted in values.items()}, len(rows))
         except Refused as error:
             lacks_memory, message = error.lacks_memory, str(error)
@@ -276,7 +273,7 @@ class ServedModel:
             return [self._converted(fetched, rows, errors)]
         if len(rows) == 1 or (lacks_memory and self._fixed_batch is not None):  # a smaller batch would be padded again
             reason = "runs out of memory with it" if lacks_memory else "rejects it"
-            errors.update(dict.fromkeys(rows, f"{self._runner.name} {reason}: {message}"))
+            errors.update(dict.fromkeys(rows, f"{self._model.name} {reason}: {message}"))
             return []
         middle = len(rows) // 2
         parts = [part for half in (rows[:middle], rows[middle:]) for part in self._predict_batch(values, half, errors, call)]
@@ -286,7 +283,7 @@ class ServedModel:
 
     def _keep_size(self, rows: int) -> None:
         if rows < self._batch_size:
-            self._report(logging.WARNING, f"{self._runner.name} ran out of memory: from now on a batch has at most {rows} rows")
+            self._report(logging.WARNING, f"{self._model.name} ran out of memory: from now on a batch has at most {rows} rows")
             self._batch_size = rows
 
     def _converted(self, fetched: Dict[str, Array], rows: Sequence[int], errors: Dict[int, str]) -> "_Predicted":
@@ -300,7 +297,7 @@ class ServedModel:
 
     def _call(self, feeds: Dict[str, Array], rows: int) -> Dict[str, Array]:
         if self._cells_hold_batches:
-            fetched = self._runner.run({key: array[0] for key, array in feeds.items()})
+            fetched = self._model.predict({key: array[0] for key, array in feeds.items()})
             return {key: array[np.newaxis] for key, array in fetched.items()}
         size = rows
         if self._fixed_batch is not None:
@@ -310,7 +307,7 @@ class ServedModel:
         padding = size - rows
         if padding:
             feeds = {key: np.concatenate([array, np.repeat(array[-1:], padding, axis=0)]) for key, array in feeds.items()}
-        fetched = self._runner.run(feeds)
+        fetched = self._model.predict(feeds)
         for key, array in fetched.items():
             if array.ndim == 0 or len(array) != rows + padding:
                 raise ServingError(
@@ -323,22 +320,3 @@ class ServedModel:
 class _Predicted(NamedTuple):
     rows: Sequence[int]
     cells: List[Values]
-
-
-def gathered(parts: Sequence[Tuple[Sequence[int], Values]], count: int) -> Values:
-    """Cells of a column from parts of its rows; None in the rows of no part."""
-    is_whole = sum(len(rows) for rows, _ in parts) == count
-    in_order = is_whole and all(isinstance(rows, range) for rows, _ in parts)
-    arrays = [cells for _, cells in parts if not isinstance(cells, list)]
-    if is_whole and len(arrays) == len(parts) and len({array.shape[1:] for array in arrays}) == 1:
-        whole = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
-        if not in_order:
-            whole = whole[np.argsort(np.concatenate([rows for rows, _ in parts]))]
-        return whole
-    if in_order:
-        return list(itertools.chain.from_iterable(part for _, part in parts))
-    cells: List[Any] = [None] * count
-    for rows, part in parts:
-        for row, cell in zip(rows, part):
-            cells[row] = cell
-    return cells

@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 from concurrent import futures
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import grpc
 from google.protobuf import json_format
@@ -24,20 +24,16 @@ from google.protobuf import json_format
 from akdl.errors.failure import failure_of
 from akdl.folders.shared_folder import wait_and_remove
 from akdl.process.parent import exit_with_parent, take_settings
-from akdl.serving.functions import FunctionRunner
-from akdl.serving.keyed_models import CACHE_BYTES, KeyedModels
-from akdl.serving.live_model import LiveModel
-from akdl.serving.model import BATCH_BYTES, ServedModel
+from akdl.serving.loaded_model import ServingError
+from akdl.serving.model import CALL, BatchWatch, WatchedCall
+from akdl.serving.model_store import ModelStore
 from akdl.serving.model_stream import ModelFolderWatch
-from akdl.serving.output_cells import OutputColumn
-from akdl.serving.prediction_errors import ServingError
-from akdl.serving.shadowed_model import ShadowedModel
-from akdl.serving.stalled_batches import CALL, BatchWatch, WatchedCall
-from akdl.serving.tensorflow_import import import_tensorflow
-from akdl.storage.model_archive import ModelError
+from akdl.serving.output_cells import result_columns
+from akdl.serving.saved_model import import_tensorflow
+from akdl.storage.model_forms import ModelError
 from akdl.storage.whole_file import WholeFile
-from akdl.wire import BadRow, Description, Empty, Failure, Notice, Notices, Offer, Prediction, Rows, ServedTensor, Serving
-from akdl.wire.columns import decode_columns, fill_rows, is_utf8
+from akdl.wire import BadRow, Description, Empty, Failure, Notice, Notices, Offer, Prediction, Rows, Serving
+from akdl.wire.columns import decode_columns, fill_rows
 from akdl.wire.service import ADDRESS_FILE, PREDICT_SERVICE
 from akdl.wire.token import guarded_server
 
@@ -59,10 +55,10 @@ class ModelServer:
 
     def __init__(self, serving: Serving, address: str, token: str, work_dir: Optional[str] = None) -> None:
         self._serving = serving
-        self._watch = BatchWatch(serving.infer_timeout_s, work_dir or ".")
+        self._watch = BatchWatch(serving.infer_timeout, work_dir or ".")
         self._work_dir = work_dir
         self._ready = threading.Event()
-        self._live: Union[LiveModel, KeyedModels, ShadowedModel, None] = None
+        self._store: Optional[ModelStore] = None
         self._notices: List[Notice] = []
         self._notices_lock = threading.Lock()
         self._description = Description()
@@ -94,8 +90,8 @@ class ModelServer:
         self._server.wait_for_termination()
 
     def clean_up(self) -> None:
-        if self._live is not None:
-            self._live.remove_files()
+        if self._store is not None:
+            self._store.remove_files()
         if self._socket is not None and os.path.exists(self._socket):
             os.remove(self._socket)
         if self._work_dir is not None:
@@ -104,56 +100,16 @@ class ModelServer:
     def _load(self) -> None:
         serving = self._serving
         self._description = Description(gpus=os.environ.get("CUDA_VISIBLE_DEVICES", ""))
-        if serving.model_key:
-            outputs, most = [column.name for column in serving.output_columns], serving.model_cache_bytes or CACHE_BYTES
-            self._live = KeyedModels(
-                serving.model, serving.model_key, self._served, outputs, most, serving.default_model, serving.model_column
-            )
-            return
-        self._live = live = LiveModel(serving.model, self._served, serving.function, serving.model_column)
-        self._description.inputs.extend(_tensors(live.model.inputs))
-        self._description.outputs.extend(_tensors(live.model.outputs))
-        if serving.candidate:
-            try:
-                candidate = LiveModel(serving.candidate, self._served, "", serving.model_column)
-            except (ModelError, ServingError) as error:
-                raise ServingError(f"candidatePath: {error}") from error
-            self._live = ShadowedModel((live, candidate), serving, list(live.model.outputs))
-        if serving.model_folder:
-            watch = ModelFolderWatch(serving.model_folder, serving.models_from_ms, self._offer, self._report)
+        self._store = ModelStore(serving, self._report, self._watch)
+        if serving.model_stream_file_path:
+            watch = ModelFolderWatch(serving.model_stream_file_path, serving.models_from_ms, self._store.offer, self._report)
             watch.look()  # a restarted job starts with its latest model
             threading.Thread(target=self._look, args=(watch,), name="akdl-models", daemon=True).start()
 
-    def _served(self, folder: str) -> ServedModel:
-        serving = self._serving
-        names = [column.name for column in serving.input_columns if column.name != serving.model_key]
-        outputs = [column for column in serving.output_columns if column.name != serving.model_column]
-        outputs = outputs[: len(outputs) // (2 if serving.candidate else 1)]
-        output_keys: Sequence[Optional[str]] = serving.output_keys or [None for _ in outputs]
-        return ServedModel(
-            FunctionRunner(folder, serving) if serving.function else folder,
-            serving.tag or "serve",
-            serving.signature or "serving_default",
-            dict(zip(names, serving.input_keys)) if serving.input_keys else names,
-            [OutputColumn(column.name, column.type, key) for column, key in zip(outputs, output_keys)],
-            cells_hold_batches=serving.cells_hold_batches,
-            batch_size=serving.batch_size or 256,
-            batch_bytes=serving.batch_bytes or BATCH_BYTES,
-            intra_op_parallelism=serving.intra_op_parallelism or None,
-            utf8_columns=[column.name for column in serving.input_columns if is_utf8(column)],
-            defaults=json.loads(serving.defaults or "{}"),
-            report=self._report,
-            watch=self._watch,
-        )
-
     def _look(self, watch: ModelFolderWatch) -> None:
         while True:
-            time.sleep(self._serving.scan_interval_s)
+            time.sleep(self._serving.model_stream_scan_interval)
             watch.look()
-
-    def _offer(self, path: str, name: str) -> None:
-        assert isinstance(self._live, LiveModel)
-        self._report(logging.INFO, self._live.offer(path, name))
 
     def _report(self, level: int, text: str) -> None:
         logger.log(level, "%s", text)
@@ -188,15 +144,15 @@ class ModelServer:
         return call
 
     def _predict(self, rows: Rows, context: grpc.ServicerContext) -> Prediction:
-        if self._live is None:
+        if self._store is None:
             return Prediction(failure=self._description.failure)
         try:
             columns = decode_columns(rows, self._serving.input_columns)
             call = WatchedCall(*json.loads(dict(context.invocation_metadata()).get(CALL, "[]")))
-            results, bad, number = self._live.predict_collecting(columns, rows.rows, call)
+            results, bad, number = self._store.predict(columns, rows.rows, call)
             bad_rows = [BadRow(row=row, message=message) for row, message in bad]
             prediction = Prediction(bad_rows=bad_rows, model=number)
-            fill_rows(prediction.rows, results, self._serving.output_columns)
+            fill_rows(prediction.rows, results, result_columns(self._serving))
             if self._notices:
                 prediction.notices.extend(self._pop_notices())
             return prediction
@@ -204,8 +160,9 @@ class ModelServer:
             return Prediction(failure=_failure(error))
 
     def _replace(self, offer: Offer, context: grpc.ServicerContext) -> Notices:
+        assert self._store is not None
         try:
-            self._offer(offer.model, offer.name)
+            self._store.offer(offer.model, offer.name)
         except Exception as error:  # after any error, the model in use stays
             self._report(logging.ERROR, f"the model {offer.name} is refused: {error}")
         return Notices(notices=self._pop_notices())
@@ -230,13 +187,6 @@ def main() -> int:
     server.load()
     server.wait()
     return 0
-
-
-def _tensors(tensors: Any) -> Sequence[ServedTensor]:
-    return [
-        ServedTensor(column=column, key=found.key, dtype=found.dtype, shape=found.shape or (), unknown_rank=found.shape is None)
-        for column, found in tensors.items()
-    ]
 
 
 def _failure(error: Exception) -> Failure:

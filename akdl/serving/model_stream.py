@@ -21,9 +21,9 @@ import tempfile
 import time
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
-from akdl.serving.prediction_errors import ServingError
+from akdl.serving.loaded_model import ServingError
 from akdl.storage.files import file_states
-from akdl.storage.model_archive import find_saved_model
+from akdl.storage.model_forms import find_saved_model
 
 ARCHIVES = (".ak", ".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2")
 _UNFINISHED = re.compile(r"[._]|temp-|.*\.(tmp|part|incomplete)$")

@@ -7,8 +7,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from akdl.near_names import short
-from akdl.serving.prediction_errors import CellError
-from akdl.serving.signature import shape_text
+from akdl.serving.loaded_model import CellError, shape_text
 from akdl.wire.cells import Array, as_array
 
 NUMBERS = {

@@ -8,38 +8,43 @@
 Floats are not converted to integers: round them in SQL.
 """
 
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
 
+from akdl.serving.loaded_model import CellError, SignatureError, TensorDescription
 from akdl.serving.number_cells import NUMBERS, cast
-from akdl.serving.prediction_errors import CellError, SignatureError
-from akdl.serving.signature import TensorDescription
+from akdl.wire import Serving, TableColumn
 from akdl.wire.cells import DTYPES, Array
 from akdl.wire.column_type import FLOATS, INTEGERS, MEANINGS, ColumnType, Kind, parse_type
 from akdl.wire.columns import Values
 
+PREFIX = "shadow_"  # of the columns of a candidate
+
 _KINDS = {Kind.BOOLEAN, Kind.STRING, Kind.BYTES, *INTEGERS, *FLOATS}
 
 
-class OutputColumn(NamedTuple):
-    """A column of predictions; `key` is the name of the output, and without a type arrays are returned unconverted."""
-
-    name: str
-    type: Optional[str]
-    key: Optional[str] = None
+def result_columns(serving: Serving) -> List[TableColumn]:
+    """Columns of a prediction: the outputs of the model, the outputs of a candidate, and the version of the model."""
+    columns = list(serving.output_columns)
+    if serving.candidate_path:
+        columns += [TableColumn(name=PREFIX + column.name, type=column.type) for column in serving.output_columns]
+    return [*columns, *([TableColumn(name=serving.model_col, type="STRING")] if serving.model_col else [])]
 
 
 class OutputConverter:
-    """Converts one output; `cells_hold_batches` means that a cell is a whole tensor with the batch dimension."""
+    """Converts one output for a column; without a type, the column has the arrays unconverted.
 
-    def __init__(self, column: OutputColumn, tensor: TensorDescription, cells_hold_batches: bool = False) -> None:
+    `cells_hold_batches` means that a cell is a whole tensor with the batch dimension.
+    """
+
+    def __init__(self, column: TableColumn, tensor: TensorDescription, cells_hold_batches: bool = False) -> None:
         self.name = column.name
         self.key = tensor.key
         self._where = f"output {tensor.key!r} to column {column.name!r} ({column.type})"
         if not tensor.tensor:
             raise SignatureError(f"the output {tensor} is not a dense tensor; sparse and ragged outputs do not fit a column")
-        if column.type is None:
+        if not column.type:
             self._convert: Callable[[Array], Values] = lambda array: array
             return
         column_type = _known(column.type)

@@ -2,18 +2,33 @@
 
 Published checkpoints are always complete: a file gets its name once it is whole, the file `checkpoint`, which names the latest
 one, follows all others, and old files are removed last. The chief renames `STOP` to `STOPPED`, which other members still find.
+
+TensorFlow and fsspec read some paths as patterns: a checkpoint in a folder `run[1]` is written and never found again.
 """
 
 import contextlib
 import os
-from typing import Dict, Tuple
+import re
+import tempfile
+from typing import Dict, Iterator, Tuple
 
-from akdl.storage.files import UNFINISHED, file_states, is_remote, local_path, names_in, opened_with_fsspec, put_whole
-from akdl.storage.patterns import refuse_pattern
+from akdl.masking import shown
+from akdl.storage.files import (
+    UNFINISHED,
+    FileError,
+    file_states,
+    is_remote,
+    local_path,
+    names_in,
+    opened_with_fsspec,
+    put_whole,
+)
 
 STOP, STOPPED = "STOP", "STOPPED"
 
 LAST = "checkpoint"  # TensorFlow's file with the name of the last checkpoint
+
+_PATTERN, _REMOTE_PATTERN = re.compile(r"[*?[\\]"), re.compile(r"[*[]")
 
 
 def ask_to_stop(address: str) -> None:
@@ -81,6 +96,28 @@ class CheckpointFolder:
 
     def _files(self) -> Dict[str, Tuple[int, int]]:
         return {name: state for name, state in file_states(self.path).items() if _is_checkpoint(name)}
+
+
+def refuse_pattern(address: str) -> None:
+    reader, place = ("fsspec", shown(address)) if is_remote(address) else ("TensorFlow", local_path(address))
+    found = (_REMOTE_PATTERN if is_remote(address) else _PATTERN).search(place)
+    if found is not None:
+        raise FileError(
+            f"{place}: {reader} reads {found[0]!r} in the path of a file as a pattern, and would not find what it has written; "
+            "choose a path without * ? [ and \\"
+        )
+
+
+@contextlib.contextmanager
+def without_pattern(folder: str) -> Iterator[str]:
+    """Yield a path of the folder without pattern characters: its own, or a link."""
+    if _PATTERN.search(folder) is None:
+        yield folder
+        return
+    with tempfile.TemporaryDirectory(prefix="akdl-link-") as place:
+        link = os.path.join(place, "model")
+        os.symlink(os.path.abspath(folder), link)
+        yield link
 
 
 def _is_checkpoint(name: str) -> bool:

@@ -17,17 +17,15 @@ import shutil
 import stat
 import tempfile
 import zipfile
-from typing import IO, Any, Dict, Iterable, Iterator, Mapping, Optional, Set, Tuple
+from typing import IO, Any, Dict, Iterable, Iterator, Optional, Set, Tuple
 
 from akdl.near_names import short
 from akdl.storage.archive import ArchiveError, unpack_archive
 from akdl.storage.limits import TEXT
-from akdl.storage.other_models import other_form
-from akdl.tf_version import KERAS_FILES
+from akdl.storage.model_forms import ModelError, find_saved_model
 
 CHUNK_BYTES = 1 << 20  # fixed by Alink; `unpack` uses it to place chunks in any order
 MANIFEST = "akdl_manifest.json"
-SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
 
 _ROWS_PER_PIECE = 4  # of `write_model`: 1.4 MB of text each
 _MOST_CHUNKS = 1 << 20  # 1 TiB; larger ids are not chunk numbers
@@ -35,55 +33,13 @@ _COPY_BYTES = 1 << 20
 _EARLIEST = (1980, 1, 1, 0, 0, 0)  # in zip files; a fixed date makes archives of equal models equal
 
 
-class ModelError(ValueError):
-    """There is no usable model at the expected place; the message says what was found."""
-
-
-def find_saved_model(folder: str) -> str:
-    """SavedModel directory in `folder`: the folder itself, or the only one directly below it, such as a timestamp.
-
-    Raises:
-        ModelError: There is no SavedModel, or there are several; the message lists what was found.
-    """
-    if not os.path.isdir(folder):
-        raise ModelError(f"expected a SavedModel in {folder}, which is not a folder{other_form(folder)}")
-    if _is_saved_model(folder):
-        return folder
-    names = sorted(os.listdir(folder))
-    found = [name for name in names if _is_saved_model(os.path.join(folder, name))]
-    if len(found) == 1:
-        return os.path.join(folder, found[0])
-    if found:
-        raise ModelError("expected one SavedModel in {}, found {}: {}".format(folder, len(found), ", ".join(found)))
-    raise ModelError(
-        "expected a SavedModel ({}) in {} or one folder below, found {}{}".format(
-            " or ".join(SAVED_MODEL_FILES),
-            folder,
-            ", ".join(names) or "nothing",
-            other_form(folder) or ": export the trained model there",
-        )
-    )
-
-
-def find_keras_file(folder: str) -> Optional[str]:
-    """Path of the only Keras model file in `folder`; None for several, or next to a SavedModel. Weights do not count."""
-    names = os.listdir(folder)
-    found = [name for name in names if name.endswith(KERAS_FILES) and not name.endswith(".weights.h5")]
-    if len(found) != 1 or _is_saved_model(folder) or any(_is_saved_model(os.path.join(folder, name)) for name in names):
-        return None
-    return os.path.join(folder, found[0])
-
-
-def pack(
-    folder: str, details: Optional[Mapping[str, object]] = None, checkpoint: Optional[str] = None
-) -> Iterator[Tuple[int, str]]:
+def pack(folder: str, checkpoint: Optional[str] = None) -> Iterator[Tuple[int, str]]:
     """Yield the rows of the SavedModel in `folder`; equal directories give equal rows.
 
     Memory stays at a few chunks, whatever the size of the model; the zip file is a temporary file.
 
     Args:
         folder: See `find_saved_model`.
-        details: More entries of the manifest, as JSON values.
         checkpoint: A folder whose contents are added in a zip file of their own.
 
     Raises:
@@ -92,12 +48,12 @@ def pack(
     model = find_saved_model(folder)
     with contextlib.ExitStack() as stack:
         spools = [stack.enter_context(tempfile.TemporaryFile(prefix="akdl-model-"))]
-        write_zip(model, spools[0], details or {})
+        write_zip(model, spools[0])
         names = [os.path.abspath(model) + ".zip"]
         head = os.path.basename(names[0])
         if checkpoint is not None:
             spools.append(stack.enter_context(tempfile.TemporaryFile(prefix="akdl-model-")))
-            write_zip(checkpoint, spools[1], None)
+            write_zip(checkpoint, spools[1], has_manifest=False)
             names.append(os.path.abspath(checkpoint) + ".zip")
             sizes = [(name, spool.tell(), -(-spool.tell() // CHUNK_BYTES)) for name, spool in zip(names, spools)]
             head = json.dumps([{"name": n, "size": s, "chunk_size": CHUNK_BYTES, "chunks": c} for n, s, c in sizes])
@@ -142,21 +98,18 @@ def unpack_file(path: str, target: str) -> str:
     return find_saved_model(os.path.abspath(target))
 
 
-def write_model(
-    folder: str, output_writer: Any, details: Optional[Mapping[str, object]] = None, checkpoint: Optional[str] = None
-) -> None:
+def write_model(folder: str, output_writer: Any, checkpoint: Optional[str] = None) -> None:
     """Send the SavedModel in `folder` as rows of a table with the columns model_id BIGINT and model_info STRING.
 
     Args:
         folder: See `find_saved_model`.
         output_writer: `task_config.output_writer`, or anything with its `write_batch`.
-        details: See `pack`.
         checkpoint: See `pack`.
 
     Raises:
         ModelError: See `pack`.
     """
-    rows = pack(folder, details, checkpoint)
+    rows = pack(folder, checkpoint)
     for piece in iter(lambda: list(itertools.islice(rows, _ROWS_PER_PIECE)), []):
         ids, texts = zip(*piece)
         output_writer.write_batch({"model_id": list(ids), "model_info": list(texts)})
@@ -180,15 +133,11 @@ def _new_folder(target: str) -> Iterator[str]:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _is_saved_model(folder: str) -> bool:
-    return any(os.path.isfile(os.path.join(folder, name)) for name in SAVED_MODEL_FILES)
-
-
 # Directory to zip.
 
 
-def write_zip(folder: str, file: IO[bytes], details: Optional[Mapping[str, object]], compress: bool = True) -> None:
-    """Write a folder as a zip file at the file's position; with a manifest unless `details` is None."""
+def write_zip(folder: str, file: IO[bytes], has_manifest: bool = True, compress: bool = True) -> None:
+    """Write a folder as a zip file at the file's position."""
     files: Dict[str, Dict[str, Any]] = {}
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in _contents(folder):
@@ -201,8 +150,8 @@ def write_zip(folder: str, file: IO[bytes], details: Optional[Mapping[str, objec
                 entry.compress_type = zipfile.ZIP_STORED
             with open(path, "rb") as source, archive.open(entry, "w") as packed:
                 files[name] = _copy(source, packed)
-        if details is not None:
-            text = json.dumps({**details, "files": files}, sort_keys=True, indent=1)
+        if has_manifest:
+            text = json.dumps({"files": files}, sort_keys=True, indent=1)
             archive.writestr(_entry(MANIFEST, len(text), stat.S_IFREG | 0o644), text)
     file.seek(0, os.SEEK_END)
 

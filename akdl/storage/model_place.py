@@ -1,23 +1,76 @@
-"""Models stored in a folder, `modelDir`, and named by the only row of their table, which transfers about 10 MB/s.
+"""Places of models: a folder, an archive or a table at any address; and `modelDir`, where trainings store them.
 
-A reader looks only in its own configured folder, so a table cannot make it read another file. Nothing is unpickled.
+A model in `modelDir` is named by the only row of its table, because a table transfers about 10 MB/s. A reader looks only in
+its own configured folder, so a table cannot make it read another file. Nothing is unpickled.
 """
 
 import contextlib
+import itertools
 import json
 import os
 import re
+import tarfile
 import tempfile
 import uuid
+import zipfile
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, Mapping, Optional
+from typing import Any, Callable, Dict, List, Optional
 
+from akdl.folders.owned_folder import OwnedFolder
 from akdl.masking import shown
+from akdl.storage.ak_records import is_ak_file, model_rows
+from akdl.storage.archive import ArchiveError, damage_is_named
 from akdl.storage.files import UNFINISHED, FileError, fetch, is_remote, local_path, opened_with_fsspec, put_whole, sha256_of
-from akdl.storage.model_archive import ModelError, find_saved_model, write_zip
+from akdl.storage.model_archive import unpack, unpack_file, write_zip
+from akdl.storage.model_forms import SAVED_MODEL_FILES, ModelError, find_saved_model, other_form
 
 _KEY = "akdl_model"
 _NAME = re.compile("akdl-model-([0-9a-f]{64})[.]zip")
+
+
+class ModelFolder:
+    """A local folder with the model at an address: the folder itself, or a temporary one for fetched and unpacked files.
+
+    There may be the folder of a model, an archive of one, a model table in an .ak file or in a folder of such files, or the
+    only model in a modelDir.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._temporary: Optional[OwnedFolder] = None
+        if os.path.isdir(address) and not _files_of_model(address):
+            self.path = address
+            return
+        self._temporary = OwnedFolder("akdl-model-")
+        self._temporary.remove_at_exit()
+        try:
+            self.path = self._fetched(address, self._temporary.path)
+        except BaseException:
+            self.remove()
+            raise
+
+    @staticmethod
+    def _fetched(address: str, folder: str) -> str:
+        target, fetched = os.path.join(folder, "model"), os.path.join(folder, "fetched")
+        os.mkdir(fetched)
+        try:
+            path = fetch(address, fetched)
+        except FileError as error:
+            raise ModelError(f"the model cannot be read: {error}") from None
+        files = _files_of_model(path) if os.path.isdir(path) else [path]
+        if not files:
+            return path
+        check_model(path)
+        if not is_ak_file(files[0]):
+            return unpack_file(files[0], target)
+        try:
+            return unpack(itertools.chain.from_iterable(map(model_rows, files)), target)
+        except (ArchiveError, ModelError) as error:
+            raise ModelError(f"{path}: {error}") from error
+
+    def remove(self) -> None:
+        """Remove the temporary folder, if there is one."""
+        if self._temporary is not None:
+            self._temporary.remove()
 
 
 @dataclass(frozen=True)
@@ -28,13 +81,11 @@ class PlacedModel:
     model_dir: str = field(repr=False)  # an address may hold a password
 
 
-def put_model(
-    folder: str, model_dir: str, details: Optional[Mapping[str, object]] = None, checkpoint: Optional[str] = None
-) -> str:
+def put_model(folder: str, model_dir: str, checkpoint: Optional[str] = None) -> str:
     """Write the SavedModel in `folder`, and the content of `checkpoint`, to `model_dir`; return the text of the row."""
-    named = {_KEY: _put(find_saved_model(folder), model_dir, details or {})}
+    named = {_KEY: _put(find_saved_model(folder), model_dir)}
     if checkpoint is not None:
-        named["akdl_checkpoint"] = _put(checkpoint, model_dir, None)
+        named["akdl_checkpoint"] = _put(checkpoint, model_dir, has_manifest=False)
     return json.dumps(named, sort_keys=True)
 
 
@@ -51,11 +102,6 @@ def named_model(text: object) -> Optional[str]:
     return name
 
 
-def is_placed(path: str) -> bool:
-    """Test for the name that `put_model` gives to a file."""
-    return bool(_NAME.fullmatch(os.path.basename(path)))
-
-
 def get_model(name: str, model_dir: str, folder: str) -> str:
     """Path of a model written by `put_model`, after its checksum is verified; remote files are fetched to `folder`."""
     match = _NAME.fullmatch(name)
@@ -69,26 +115,24 @@ def get_model(name: str, model_dir: str, folder: str) -> str:
     return path
 
 
-def _put(folder: str, model_dir: str, details: Optional[Mapping[str, object]]) -> Dict[str, Any]:
+def _put(folder: str, model_dir: str, has_manifest: bool = True) -> Dict[str, Any]:
     """Write a folder as a zip file named by its content, without compression, which hardly shrinks weights."""
     try:
         if not is_remote(model_dir):
             target = local_path(model_dir)
             os.makedirs(target, exist_ok=True)
-            return _put_file(folder, target, details, lambda path, name: os.replace(path, os.path.join(target, name)))
+            return _put_file(folder, target, has_manifest, lambda path, name: os.replace(path, os.path.join(target, name)))
         with tempfile.TemporaryDirectory() as work, opened_with_fsspec(model_dir) as (system, root):
-            return _put_file(folder, work, details, lambda path, name: put_whole(system, path, f"{root}/{name}"))
+            return _put_file(folder, work, has_manifest, lambda path, name: put_whole(system, path, f"{root}/{name}"))
     except OSError as error:
         raise FileError(f"modelDir {shown(model_dir)}: the model cannot be written there: {error.strerror or error}") from None
 
 
-def _put_file(
-    folder: str, work: str, details: Optional[Mapping[str, object]], send: Callable[[str, str], None]
-) -> Dict[str, Any]:
+def _put_file(folder: str, work: str, has_manifest: bool, send: Callable[[str, str], None]) -> Dict[str, Any]:
     path = os.path.join(work, f".akdl-model-{uuid.uuid4().hex}{UNFINISHED}")
     try:
         with open(path, "x+b") as file:
-            write_zip(folder, file, details, compress=False)
+            write_zip(folder, file, has_manifest, compress=False)
         sha256, size = sha256_of(path), os.path.getsize(path)
         name = f"akdl-model-{sha256}.zip"
         send(path, name)
@@ -96,3 +140,41 @@ def _put_file(
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.remove(path)
+
+
+def check_model(path: str) -> None:
+    """ModelError for a local path without a SavedModel: says what is there, and what to do. The model is not loaded."""
+    if os.path.isdir(path):
+        if not _files_of_model(path):
+            find_saved_model(path)
+        return
+    form = other_form(path)
+    if not os.path.isfile(path):
+        raise ModelError(f"there is no {path}{form}")
+    if is_ak_file(path):
+        try:
+            next(model_rows(path), None)
+        except ArchiveError as error:
+            raise ModelError(f"{path}: {error}") from None
+        return
+    expected = f"{path}: expected the folder of a SavedModel, a zip or tar file of one, or a model table in an .ak file"
+    if form or not (zipfile.is_zipfile(path) or tarfile.is_tarfile(path)):
+        raise ModelError(expected + form)
+    if zipfile.is_zipfile(path):
+        try:
+            with damage_is_named(), zipfile.ZipFile(path) as file:
+                names = file.namelist()
+        except ArchiveError as error:
+            raise ModelError(f"{path}: {error}") from None
+        if not any(name.count("/") < 2 and os.path.basename(name) in SAVED_MODEL_FILES for name in names):
+            raise ModelError(f"{expected}, found {', '.join(names[:5]) or 'nothing'}")
+
+
+def _files_of_model(folder: str) -> List[str]:
+    """The .ak files of a table in a folder, or the only model in a modelDir; an empty list for other folders."""
+    paths = [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if not name.startswith(("_", "."))]
+    files = [path for path in paths if os.path.isfile(path)]
+    placed = [path for path in files if _NAME.fullmatch(os.path.basename(path))]
+    if len(placed) > 1:
+        raise ModelError(f"{folder} has the models of {len(placed)} trainings: name one of its zip files")
+    return placed or (files if len(files) == len(paths) and all(map(is_ak_file, files)) else [])

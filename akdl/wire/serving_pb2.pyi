@@ -8,84 +8,66 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Serving(_message.Message):
-    __slots__ = ["model", "tag", "signature", "input_columns", "input_keys", "output_columns", "output_keys", "cells_hold_batches", "batch_size", "intra_op_parallelism", "model_folder", "scan_interval_s", "models_from_ms", "defaults", "batch_bytes", "infer_timeout_s", "function", "user_params", "model_column", "model_key", "default_model", "model_cache_bytes", "candidate", "candidate_share"]
+    __slots__ = ["model", "input_columns", "output_columns", "function", "models_from_ms", "graph_def_tag", "signature_def_key", "input_signature_defs", "output_signature_defs", "cells_hold_batches", "infer_batch_size", "infer_batch_bytes", "intra_op_parallelism", "defaults", "infer_timeout", "user_params", "model_col", "model_key_col", "default_model", "model_cache_bytes", "candidate_path", "candidate_share", "model_stream_file_path", "model_stream_scan_interval"]
     MODEL_FIELD_NUMBER: _ClassVar[int]
-    TAG_FIELD_NUMBER: _ClassVar[int]
-    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
     INPUT_COLUMNS_FIELD_NUMBER: _ClassVar[int]
-    INPUT_KEYS_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_COLUMNS_FIELD_NUMBER: _ClassVar[int]
-    OUTPUT_KEYS_FIELD_NUMBER: _ClassVar[int]
-    CELLS_HOLD_BATCHES_FIELD_NUMBER: _ClassVar[int]
-    BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
-    INTRA_OP_PARALLELISM_FIELD_NUMBER: _ClassVar[int]
-    MODEL_FOLDER_FIELD_NUMBER: _ClassVar[int]
-    SCAN_INTERVAL_S_FIELD_NUMBER: _ClassVar[int]
-    MODELS_FROM_MS_FIELD_NUMBER: _ClassVar[int]
-    DEFAULTS_FIELD_NUMBER: _ClassVar[int]
-    BATCH_BYTES_FIELD_NUMBER: _ClassVar[int]
-    INFER_TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
     FUNCTION_FIELD_NUMBER: _ClassVar[int]
+    MODELS_FROM_MS_FIELD_NUMBER: _ClassVar[int]
+    GRAPH_DEF_TAG_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_DEF_KEY_FIELD_NUMBER: _ClassVar[int]
+    INPUT_SIGNATURE_DEFS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_SIGNATURE_DEFS_FIELD_NUMBER: _ClassVar[int]
+    CELLS_HOLD_BATCHES_FIELD_NUMBER: _ClassVar[int]
+    INFER_BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
+    INFER_BATCH_BYTES_FIELD_NUMBER: _ClassVar[int]
+    INTRA_OP_PARALLELISM_FIELD_NUMBER: _ClassVar[int]
+    DEFAULTS_FIELD_NUMBER: _ClassVar[int]
+    INFER_TIMEOUT_FIELD_NUMBER: _ClassVar[int]
     USER_PARAMS_FIELD_NUMBER: _ClassVar[int]
-    MODEL_COLUMN_FIELD_NUMBER: _ClassVar[int]
-    MODEL_KEY_FIELD_NUMBER: _ClassVar[int]
+    MODEL_COL_FIELD_NUMBER: _ClassVar[int]
+    MODEL_KEY_COL_FIELD_NUMBER: _ClassVar[int]
     DEFAULT_MODEL_FIELD_NUMBER: _ClassVar[int]
     MODEL_CACHE_BYTES_FIELD_NUMBER: _ClassVar[int]
-    CANDIDATE_FIELD_NUMBER: _ClassVar[int]
+    CANDIDATE_PATH_FIELD_NUMBER: _ClassVar[int]
     CANDIDATE_SHARE_FIELD_NUMBER: _ClassVar[int]
+    MODEL_STREAM_FILE_PATH_FIELD_NUMBER: _ClassVar[int]
+    MODEL_STREAM_SCAN_INTERVAL_FIELD_NUMBER: _ClassVar[int]
     model: str
-    tag: str
-    signature: str
     input_columns: _containers.RepeatedCompositeFieldContainer[_task_pb2.TableColumn]
-    input_keys: _containers.RepeatedScalarFieldContainer[str]
     output_columns: _containers.RepeatedCompositeFieldContainer[_task_pb2.TableColumn]
-    output_keys: _containers.RepeatedScalarFieldContainer[str]
-    cells_hold_batches: bool
-    batch_size: int
-    intra_op_parallelism: int
-    model_folder: str
-    scan_interval_s: float
-    models_from_ms: int
-    defaults: str
-    batch_bytes: int
-    infer_timeout_s: float
     function: str
+    models_from_ms: int
+    graph_def_tag: str
+    signature_def_key: str
+    input_signature_defs: _containers.RepeatedScalarFieldContainer[str]
+    output_signature_defs: _containers.RepeatedScalarFieldContainer[str]
+    cells_hold_batches: bool
+    infer_batch_size: int
+    infer_batch_bytes: int
+    intra_op_parallelism: int
+    defaults: str
+    infer_timeout: float
     user_params: str
-    model_column: str
-    model_key: str
+    model_col: str
+    model_key_col: str
     default_model: str
     model_cache_bytes: int
-    candidate: str
+    candidate_path: str
     candidate_share: float
-    def __init__(self, model: _Optional[str] = ..., tag: _Optional[str] = ..., signature: _Optional[str] = ..., input_columns: _Optional[_Iterable[_Union[_task_pb2.TableColumn, _Mapping]]] = ..., input_keys: _Optional[_Iterable[str]] = ..., output_columns: _Optional[_Iterable[_Union[_task_pb2.TableColumn, _Mapping]]] = ..., output_keys: _Optional[_Iterable[str]] = ..., cells_hold_batches: bool = ..., batch_size: _Optional[int] = ..., intra_op_parallelism: _Optional[int] = ..., model_folder: _Optional[str] = ..., scan_interval_s: _Optional[float] = ..., models_from_ms: _Optional[int] = ..., defaults: _Optional[str] = ..., batch_bytes: _Optional[int] = ..., infer_timeout_s: _Optional[float] = ..., function: _Optional[str] = ..., user_params: _Optional[str] = ..., model_column: _Optional[str] = ..., model_key: _Optional[str] = ..., default_model: _Optional[str] = ..., model_cache_bytes: _Optional[int] = ..., candidate: _Optional[str] = ..., candidate_share: _Optional[float] = ...) -> None: ...
-
-class ServedTensor(_message.Message):
-    __slots__ = ["column", "key", "dtype", "shape", "unknown_rank"]
-    COLUMN_FIELD_NUMBER: _ClassVar[int]
-    KEY_FIELD_NUMBER: _ClassVar[int]
-    DTYPE_FIELD_NUMBER: _ClassVar[int]
-    SHAPE_FIELD_NUMBER: _ClassVar[int]
-    UNKNOWN_RANK_FIELD_NUMBER: _ClassVar[int]
-    column: str
-    key: str
-    dtype: str
-    shape: _containers.RepeatedScalarFieldContainer[int]
-    unknown_rank: bool
-    def __init__(self, column: _Optional[str] = ..., key: _Optional[str] = ..., dtype: _Optional[str] = ..., shape: _Optional[_Iterable[int]] = ..., unknown_rank: bool = ...) -> None: ...
+    model_stream_file_path: str
+    model_stream_scan_interval: float
+    def __init__(self, model: _Optional[str] = ..., input_columns: _Optional[_Iterable[_Union[_task_pb2.TableColumn, _Mapping]]] = ..., output_columns: _Optional[_Iterable[_Union[_task_pb2.TableColumn, _Mapping]]] = ..., function: _Optional[str] = ..., models_from_ms: _Optional[int] = ..., graph_def_tag: _Optional[str] = ..., signature_def_key: _Optional[str] = ..., input_signature_defs: _Optional[_Iterable[str]] = ..., output_signature_defs: _Optional[_Iterable[str]] = ..., cells_hold_batches: bool = ..., infer_batch_size: _Optional[int] = ..., infer_batch_bytes: _Optional[int] = ..., intra_op_parallelism: _Optional[int] = ..., defaults: _Optional[str] = ..., infer_timeout: _Optional[float] = ..., user_params: _Optional[str] = ..., model_col: _Optional[str] = ..., model_key_col: _Optional[str] = ..., default_model: _Optional[str] = ..., model_cache_bytes: _Optional[int] = ..., candidate_path: _Optional[str] = ..., candidate_share: _Optional[float] = ..., model_stream_file_path: _Optional[str] = ..., model_stream_scan_interval: _Optional[float] = ...) -> None: ...
 
 class Description(_message.Message):
-    __slots__ = ["inputs", "outputs", "load_s", "failure", "gpus"]
-    INPUTS_FIELD_NUMBER: _ClassVar[int]
-    OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ["load_s", "failure", "gpus"]
     LOAD_S_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
     GPUS_FIELD_NUMBER: _ClassVar[int]
-    inputs: _containers.RepeatedCompositeFieldContainer[ServedTensor]
-    outputs: _containers.RepeatedCompositeFieldContainer[ServedTensor]
     load_s: float
     failure: _task_pb2.Failure
     gpus: str
-    def __init__(self, inputs: _Optional[_Iterable[_Union[ServedTensor, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[ServedTensor, _Mapping]]] = ..., load_s: _Optional[float] = ..., failure: _Optional[_Union[_task_pb2.Failure, _Mapping]] = ..., gpus: _Optional[str] = ...) -> None: ...
+    def __init__(self, load_s: _Optional[float] = ..., failure: _Optional[_Union[_task_pb2.Failure, _Mapping]] = ..., gpus: _Optional[str] = ...) -> None: ...
 
 class BadRow(_message.Message):
     __slots__ = ["row", "message"]

@@ -23,8 +23,8 @@ from google.protobuf import json_format
 
 from akdl.folders.private_file import private
 from akdl.process.preflight import NO_TENSORFLOW, UNUSABLE
-from akdl.serving.stalled_batches import CALL, WatchedCall, stalled_file
-from akdl.storage.model_archive import ModelError
+from akdl.serving.model import BATCH_ROWS, CALL, WatchedCall, stalled_file
+from akdl.storage.model_forms import ModelError
 from akdl.storage.model_place import PlacedModel, get_model
 from akdl.wire import Description, Empty, Failure, Notice, Notices, Offer, Prediction, Serving
 from akdl.wire.service import PREDICT_SERVICE
@@ -120,7 +120,7 @@ class ModelProcess:
 
     def __init__(self, settings: ModelSettings, model: str | PlacedModel) -> None:
         self._settings, self._serving = settings, json_format.Parse(settings.serving, Serving())
-        self.batch_size = self._serving.batch_size or 256
+        self.batch_size = self._serving.infer_batch_size or BATCH_ROWS
         sweep()
         self._folder = ProcessFolder(settings.group)
         self._process: subprocess.Popen[bytes] | None = None  # if this task has started it
@@ -306,7 +306,7 @@ class ModelProcess:
 
     def _stalled(self) -> dict[str, list[int]] | None:
         """Rows of the batches that were not computed in time, by request; None when the process ended otherwise."""
-        limit_s, operator = self._serving.infer_timeout_s, self._settings.operator
+        limit_s, operator = self._serving.infer_timeout, self._settings.operator
         try:
             with open(stalled_file(self.folder, self._pid), encoding="ascii") as file:
                 found: dict[str, list[int]] = json.load(file)
@@ -321,7 +321,7 @@ class ModelProcess:
     def _result(self, call: object) -> Any:
         limit_s = self._settings.stall_timeout_s
         try:
-            return result_of(call, self.folder, limit_s and limit_s + (_LATER_S if self._serving.infer_timeout_s else 0.0))
+            return result_of(call, self.folder, limit_s and limit_s + (_LATER_S if self._serving.infer_timeout else 0.0))
         except TimeoutError:
             raise TaskError(
                 f"{self._settings.operator}: the process that serves the model made no progress for {limit_s:g} s and was "

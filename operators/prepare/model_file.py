@@ -7,11 +7,11 @@ import shutil
 import zipfile
 from collections.abc import Iterable
 
-from akdl.serving.model_folder import ModelFolder, check_model
 from akdl.storage.ak_records import is_ak_file
 from akdl.storage.files import FileError, fetch, file_states, is_remote, local_path, sha256_of
-from akdl.storage.model_archive import ModelError, find_saved_model, unpack
-from akdl.storage.model_place import PlacedModel, get_model, named_model
+from akdl.storage.model_archive import unpack
+from akdl.storage.model_forms import ModelError, find_saved_model
+from akdl.storage.model_place import ModelFolder, PlacedModel, check_model, get_model, named_model
 from bridge.exceptions import refused_at
 from bridge.folders.program_folder import named_by_content, scratch_folder
 
@@ -32,29 +32,31 @@ def packed_rows(rows: Iterable[tuple[int, str]], model_dir: str | None = None) -
         return _pack(unpack(rows, os.path.join(place, "unpacked")), place)
 
 
-def packed_model(address: str, has_keys: bool = False) -> str:
-    """Pack the model at an address, or a folder of several, as a file that travels with jobs."""
-    with scratch_folder() as place:
+def packed_model(where: str, address: str, has_keys: bool = False) -> str:
+    """Pack the model at an address, or a folder of several, as a file that travels with jobs; errors begin with `where`."""
+    with refused_at(where, FileError, ModelError), scratch_folder() as place:
         path = fetch(address, place)
         if not has_keys:
             check_model(path)
         if os.path.isfile(path) and not is_ak_file(path):
             return named_by_content(path, "model")[0]
-        folder = None if has_keys else ModelFolder(path)
+        if has_keys:
+            return _pack(path, place)
+        folder = ModelFolder(path)
         try:
-            return _pack(path if folder is None else find_saved_model(folder.path), place)
+            return _pack(find_saved_model(folder.path), place)
         finally:
-            if folder is not None:
-                folder.remove()
+            folder.remove()
 
 
 def model_for_job(operator: str, parameter: str, address: str, is_elsewhere: bool, has_keys: bool = False) -> str:
     """Path of a model for a job: a file that travels, or a path on hosts. Anything that is not a model is refused now."""
-    with refused_at(f"{operator}: {parameter}", FileError, ModelError):
+    where = f"{operator}: {parameter}"
+    with refused_at(where, FileError, ModelError):
         path = address if is_remote(address) else local_path(address)
         # Hosts read the models that they need at an address of many.
         if (is_remote(address) and not has_keys) or (is_elsewhere and os.path.exists(path)):
-            return packed_model(address, has_keys)
+            return packed_model(where, address, has_keys)
     if not (has_keys and os.path.exists(path)):
         refuse_other_models(operator, parameter, address, is_elsewhere)
     return path

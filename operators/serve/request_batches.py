@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from akdl.serving.model import gathered
-from akdl.serving.prediction_errors import BadRow, RowsError, ServingError
+from akdl.serving.loaded_model import BadRow, RowsError, ServingError
 from akdl.wire.columns import Values
+from akdl.wire.row_parts import gathered
 from operators.serve.rest_messages import RefusedRequest
 
 Predict = Callable[[Mapping[str, Values], int], tuple[dict[str, Values], list[BadRow]]]

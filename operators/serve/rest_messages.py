@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from akdl.serving.signature import Signature, TensorDescription
+from akdl.serving.loaded_model import Signature, TensorDescription
 from akdl.wire.cells import Array
 from akdl.wire.columns import Values
 

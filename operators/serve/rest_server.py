@@ -25,13 +25,13 @@ from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 from akdl.serving.functions import described
+from akdl.serving.loaded_model import ServingError, Signature
 from akdl.serving.model import ServedModel
-from akdl.serving.model_folder import ModelFolder
-from akdl.serving.prediction_errors import ServingError
-from akdl.serving.runners import Runner
-from akdl.serving.signature import Signature, read_signatures, resolve
+from akdl.serving.saved_model import SavedModel, read_signatures
 from akdl.storage.files import name_of
-from akdl.storage.model_archive import ModelError
+from akdl.storage.model_forms import ModelError
+from akdl.storage.model_place import ModelFolder
+from akdl.wire import Serving
 from bridge.exceptions import BridgeError, ConfigurationError
 from operators.local_predictor import LocalPredictor
 from operators.serve.request_batches import Predict, RequestBatches
@@ -145,11 +145,10 @@ def _load(given: argparse.Namespace) -> _Served:
     versions = [each for each in os.listdir(path) if each.isascii() and each.isdigit()] if os.path.isdir(path) else []
     latest = max(versions, key=int, default="")
     folder = ModelFolder(os.path.join(path, latest) if latest else path)
-    tags, signature = resolve(folder.path, "serve", key)
-    target = Target(name, str(int(latest or 1)), signature, read_signatures(folder.path)[tags])
-    runner = Runner(folder.path, tags, signature, signature.outputs)
-    values = ServedModel(runner, cells_hold_batches=True).predict_collecting
-    rows = ServedModel(runner).predict_collecting if target.has_rows else values
+    model = SavedModel(folder.path, Serving(signature_def_key=key))
+    target = Target(name, str(int(latest or 1)), model.signature, read_signatures(folder.path)[model.tags])
+    values = ServedModel(model, Serving(cells_hold_batches=True)).predict_collecting
+    rows = ServedModel(model, Serving()).predict_collecting if target.has_rows else values
     return _Served(target, rows, values, folder.remove)
 
 

@@ -92,7 +92,7 @@ def test_tensorflow_fails_in_few_lines_on_each_path(tmp_path: pathlib.Path) -> N
             "keras_runner": "TF2TableModelTrainBatchOp, chief 0 (awf.py): the script failed: ",
             "estimator_runner": "TFTableModelTrainBatchOp, chief 0 (estimator.py): the script failed: ",
             "predictor": "RowError: TFSavedModelPredictBatchOp: ",
-            "local_predictor": "akdl.serving.prediction_errors.",
+            "local_predictor": "akdl.serving.loaded_model.",
         },
     )
 

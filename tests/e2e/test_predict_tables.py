@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from akdl.serving.prediction_errors import RowsError
+from akdl.serving.loaded_model import RowsError
 from bridge.exceptions import ConfigurationError
 from operators import (
     MemSourceBatchOp,

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 
 from akdl.storage.files import FileError
+from akdl.wire import Serving
 from bridge.exceptions import BridgeError
 from bridge.files.publishing import FileSink, check_target
 from bridge.schema import Schema
@@ -36,7 +37,8 @@ from operators import (
     getMLEnv,
     useLocalEnv,
 )
-from operators.predict_batch import _newer_models, packed_address
+from operators.predict_stream import TFSavedModelPredictStreamOp
+from operators.prepare.model_file import packed_model
 from operators.prepare.python_env import find_python
 from operators.prepare.user_files import read_files
 from operators.progress.doctor import environments
@@ -105,17 +107,18 @@ def test_an_address_shows_its_secrets_nowhere(
     with caplog.at_level(logging.DEBUG):
         shown = descriptions(userFiles=[address], checkpointDir=address, logDir=address, pythonEnv=address)
         CsvSinkBatchOp(filePath=address)
+        watching = TFSavedModelPredictStreamOp(modelPath="m", outputSchemaStr="y FLOAT", modelStreamFilePath=address)
         errors = errors_of(
             lambda: PipelineModel.load(address),
             lambda: LocalPredictor(address, "a FLOAT"),
-            lambda: packed_address("Op", address),
+            lambda: packed_model("Op: modelFilePath", address),
             lambda: find_python("Op", address),
             lambda: read_files("Op", [address], "main.py"),
             lambda: AkSourceBatchOp(filePath=address)._make(None),  # type: ignore[arg-type]
             lambda: CsvSourceBatchOp(filePath=[address]),
             lambda: TensorFlow2BatchOp(checkpointDir={"at": address}),
             lambda: check_target(FileSink("Op", address, "csv", "", pa.schema([])), False),
-            lambda: _newer_models("Op", {"modelStreamFilePath": address}),
+            lambda: watching._complete(Serving(model_stream_file_path=address)),
             lambda: Resumption("Op", address, Schema.parse("id BIGINT, y FLOAT"), "").split(None, None, [], ""),  # type: ignore[arg-type]
         )
         recorder = Recorder(address, "op", "group_1", 1)

@@ -18,7 +18,8 @@ import pytest
 
 from akdl.storage.ak_records import is_ak_file
 from akdl.storage.archive import ArchiveError, Limits, unpack_archive
-from akdl.storage.model_archive import ModelError, pack, unpack
+from akdl.storage.model_archive import pack, unpack
+from akdl.storage.model_forms import ModelError
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema
 from operators.alink.ak_file import AkWriter, read_rows

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from akdl.serving.prediction_errors import RowsError, ServingError
+from akdl.serving.loaded_model import RowsError, ServingError
 from bridge.exceptions import ConfigurationError, SchemaError
 from operators import LocalPredictor, PipelineModel, TFSavedModelPredictor
 from operators.local_predictor import DESCRIPTION, read_pipeline
@@ -89,6 +89,18 @@ def test_a_model_without_names_takes_columns_in_the_order_of_selected_cols() -> 
 
 
 @needs_tf
+def test_names_of_the_signature_and_the_version_of_the_model() -> None:
+    stage = TFSavedModelPredictor(
+        modelPath=models.module(), outputSchemaStr="id FLOAT, text STRING", selectedCols=["f", "id"], reservedCols=[],
+        inputSignatureDefs=["x", "k"], outputSignatureDefs=["p", "logits"], modelCol="version",
+    )  # fmt: skip
+    with stage.collectLocalPredictor("id INT, f ARRAY<FLOAT>") as predictor:
+        assert predictor.getOutputColNames() == ["id", "text", "version"]
+        result = predictor.map((3, [1.0, 2.0, 4.0]))
+    assert result[:2] == (3.0, "14.0 4.0") and result[2].startswith("akdl_model_")
+
+
+@needs_tf
 def test_neither_flink_nor_java_is_loaded(saved: str) -> None:
     code = (
         "import json, sys\n"
@@ -121,14 +133,18 @@ def test_rows_come_from_several_threads(saved: str) -> None:
 @needs_tf
 def test_a_row_that_cannot_be_predicted(saved: str) -> None:
     with LocalPredictor(saved, COLUMNS) as predictor:
-        with pytest.raises(RowsError, match="x"):
+        with pytest.raises(RowsError, match="row 0: input 'x'"):
             predictor.map((7, None, 0))
+        with pytest.raises(RowsError, match=r"expected 3 values \(id, x, k\), got 2"):
+            predictor.map((1, 2))
+        with pytest.raises(ServingError, match="one dimension"):
+            predictor.predict(np.zeros((2, 2)))
         assert predictor.map(ROW) == RESULT
 
 
 @needs_tf
 def test_columns_that_the_stages_do_not_get(saved: str) -> None:
-    with pytest.raises(ServingError, match="selectedCols.*'k'"):
+    with pytest.raises(ConfigurationError, match="LocalStage: parameter 'selectedCols' names 'k'; the input has 'id', 'x'"):
         LocalPredictor(saved, "id BIGINT, x ARRAY<FLOAT>")
 
 

@@ -120,7 +120,7 @@ def test_models(odd: pathlib.Path, tmp_path: pathlib.Path, address: Callable[[An
     (model / "saved_model.pb").write_bytes(b"graph")
     for path in (str(model), shutil.make_archive(str(odd / "packed"), "zip", model)):
         unpacked = tmp_path / "unpacked"
-        with open(packed_model(address(path)), "rb") as file:
+        with open(packed_model("here", address(path)), "rb") as file:
             unpack_archive(file, str(unpacked))
         assert (unpacked / "saved_model.pb").read_bytes() == b"graph"
         shutil.rmtree(unpacked)

@@ -35,7 +35,7 @@ def task_processes() -> list[psutil.Process]:
     found = []
     for process in psutil.Process().children(recursive=True):
         try:
-            if {"akdl.entry", "akdl.serving.model_server", "akdl.serving.check"} & set(
+            if {"akdl.entry", "akdl.serving.model_server", "akdl.serving.saved_model"} & set(
                 process.cmdline()
             ) and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)

@@ -11,7 +11,7 @@ import pytest
 from akdl import testing
 from akdl.rows.file_rows import FileRows
 from akdl.runner.context import TFContext
-from akdl.storage.model_archive import find_saved_model
+from akdl.storage.model_forms import find_saved_model
 from tests.akdl.engine.linear import INPUT, TRAIN, TYPES, classifier
 from tests.support.random_rows import chunk_of, ended
 

@@ -11,7 +11,8 @@ import pytest
 
 from akdl import testing
 from akdl.estimator import functions_script
-from akdl.storage.model_archive import find_saved_model, unpack
+from akdl.storage.model_archive import unpack
+from akdl.storage.model_forms import find_saved_model
 from akdl.user_code.config_file import ConfigError
 from tests.akdl.estimator.support import QUIET, linear_module, signature
 

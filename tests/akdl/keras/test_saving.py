@@ -32,7 +32,7 @@ def test_load_model_takes_a_saved_model(tmp_path: Path) -> None:
 
 
 def test_a_function_that_fails_is_named(tmp_path: Path) -> None:
-    from akdl.storage.model_archive import ModelError
+    from akdl.storage.model_forms import ModelError
     from akdl.tf_version import is_keras_3
 
     def fails(path: str, name: str) -> Any:
@@ -53,8 +53,8 @@ def test_a_file_of_keras_is_exported_with_the_names_of_its_inputs(tmp_path: Path
     import tensorflow as tf
 
     from akdl.keras.saving import export_file
-    from akdl.serving.signature import resolve
-    from akdl.storage.model_archive import find_keras_file, find_saved_model
+    from akdl.serving.loaded_model import resolve
+    from akdl.storage.model_forms import find_keras_file, find_saved_model
 
     inputs = {key: tf.keras.Input([1], name=key) for key in ("width", "height")}
     sums = tf.keras.layers.Add(name="sums")([inputs["width"], inputs["height"]])
@@ -71,7 +71,7 @@ def test_a_file_of_keras_is_exported_with_the_names_of_its_inputs(tmp_path: Path
 
 def test_a_file_that_is_no_model(tmp_path: Path) -> None:
     from akdl.keras.saving import export_file
-    from akdl.storage.model_archive import ModelError
+    from akdl.storage.model_forms import ModelError
 
     (tmp_path / "model.keras").write_text("no zip")
     with pytest.raises(

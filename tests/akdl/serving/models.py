@@ -3,17 +3,58 @@
 from __future__ import annotations
 
 import functools
+import json
 import pathlib
 import tempfile
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
+from akdl.serving.model import ServedModel
+from akdl.serving.saved_model import SavedModel
 from akdl.tf_version import is_keras_3
+from akdl.wire import Serving
 
 NUMBERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64"]
 _PLACE = tempfile.gettempdir()  # a test may choose another for itself, which goes with it
+
+
+class OutputColumn(NamedTuple):
+    """A column of predictions; `key` is the name of the output, and without a type arrays are returned unconverted."""
+
+    name: str
+    type: str
+    key: str | None = None
+
+
+def serving_of(
+    inputs: Iterable[str] | None = None,
+    outputs: Iterable[str | OutputColumn] | None = None,
+    utf8_columns: Iterable[str] = (),
+    **settings: Any,
+) -> Serving:
+    """Settings for columns: names of inputs, or a mapping to inputs; names of outputs, or columns with types."""
+    if isinstance(settings.get("defaults"), dict):
+        settings["defaults"] = json.dumps(settings["defaults"])
+    serving = Serving(**settings)
+    for name in inputs or ():
+        serving.input_columns.add(name=name, type="STRING" if name in utf8_columns else "")
+    if isinstance(inputs, Mapping):
+        serving.input_signature_defs.extend(inputs.values())
+    columns = [OutputColumn(each, "", each) if isinstance(each, str) else each for each in outputs or ()]
+    for column in columns:
+        serving.output_columns.add(name=column.name, type=column.type)
+    if any(column.key for column in columns):
+        serving.output_signature_defs.extend(column.key or column.name for column in columns)
+    return serving
+
+
+def served(folder: str, *options: Any, **settings: Any) -> ServedModel:
+    """The SavedModel in a folder, loaded; `settings` are those of `serving_of`, `options` the last ones of `ServedModel`."""
+    serving = serving_of(**settings)
+    return ServedModel(SavedModel(folder, serving), serving, *options)
 
 
 @functools.lru_cache(None)

@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from akdl.serving.functions import FunctionRunner
+from akdl.serving.functions import FunctionModel
+from akdl.serving.loaded_model import ServingError, SignatureError
 from akdl.serving.model import ServedModel
-from akdl.serving.output_cells import OutputColumn
-from akdl.serving.prediction_errors import ServingError, SignatureError
 from akdl.wire import Serving, TableColumn
 from tests.support.leftovers import DEADLINE_S
 
@@ -33,7 +32,13 @@ def make(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     monkeypatch.setitem(sys.modules, "tensorflow", None)  # an import fails
 
     def made(
-        body: str, inputs: str = "x FLOAT", outputs: str = "y DOUBLE", whole: str = "", params: Any = None, **settings: Any
+        body: str,
+        *options: Any,
+        inputs: str = "x FLOAT",
+        outputs: str = "y DOUBLE",
+        whole: str = "",
+        params: Any = None,
+        **settings: Any,
     ) -> ServedModel:
         name = f"of_{tmp_path.name}"
         monkeypatch.delitem(sys.modules, name, raising=False)
@@ -41,11 +46,9 @@ def make(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Make:
         text = whole or f"import numpy as np\ndef load():\n    def predict(batch):\n{lines}\n    return predict\n"
         (tmp_path / f"{name}.py").write_text(text)
         columns, results = ([TableColumn(name=n, type=t) for n, t in map(str.split, s.split(", "))] for s in (inputs, outputs))
-        serving = Serving(function=f"{name}.py:load", input_columns=columns, output_columns=results)
+        serving = Serving(function=f"{name}.py:load", input_columns=columns, output_columns=results, **settings)
         serving.user_params = json.dumps(params) if params else ""
-        runner = FunctionRunner(str(tmp_path), serving)
-        shown = [OutputColumn(column.name, column.type) for column in results]
-        return ServedModel(runner, inputs=[column.name for column in columns], outputs=shown, **settings)
+        return ServedModel(FunctionModel(str(tmp_path), serving), serving, *options)
 
     return made
 
@@ -54,7 +57,7 @@ def test_columns_are_arrays_of_their_types(make: Make) -> None:
     inputs = "b BOOLEAN, i INT, l BIGINT, f FLOAT, d DOUBLE, s STRING, r BYTES, e DECIMAL(4,1), a ARRAY<FLOAT>, t DATE, h TIME"
     seen = "f'{name} {a.dtype} {list(a.shape)} {type(a.flat[0]).__name__}'"
     body = f"return {{'all': ['; '.join({seen} for name, a in batch.items())] * 2}}"
-    model = make(body, inputs, "all STRING")
+    model = make(body, inputs=inputs, outputs="all STRING")
     columns = {
         "b": np.array([True, False]), "i": np.array([1, 2], "i4"), "l": np.array([2**62 + 1, 3]), "f": np.array([1, 2], "f4"),
         "d": np.array([1.5, 2]), "s": [b"\xc3\xa4", b"b"], "r": [b"\xff", b""], "e": [b"1.5", b"2.0"],
@@ -71,7 +74,7 @@ def test_values_arrive_exactly_and_belong_to_the_function(make: Make) -> None:
     body = "batch['l'] += 1\nreturn {'l': batch['l'], 'e': [str(2 * e) for e in batch['e']]}"
     given = np.array([2**62 + 1, -(2**53) - 1])
     given.flags.writeable = False
-    model = make(body, "l BIGINT, e DECIMAL(4,1)", "l BIGINT, e STRING")
+    model = make(body, inputs="l BIGINT, e DECIMAL(4,1)", outputs="l BIGINT, e STRING")
     result = model.predict({"l": given, "e": [b"1.5", b"-0.1"]})
     assert result["l"].tolist() == [2**62 + 2, -(2**53)] and result["e"] == [str(decimal.Decimal("3.0")), "-0.2"]
 
@@ -158,14 +161,14 @@ def test_rows_that_a_function_rejects(make: Make) -> None:
     assert bad[0][1].startswith("the function load in of_") and ".py rejects it: ValueError: below 0 (of_" in bad[0][1]
     assert bad[0][1].endswith(".py, line 5)") and "SystemExit: 3" in bad[2][1]
     assert bad[1][1] == "input 'x' (float32 []) from column 'x': expected a value, got null"
-    assert make("return {'y': batch['x']}", defaults={"x": 0.5}).predict({"x": [None, 1.0]})["y"].tolist() == [0.5, 1]
+    assert make("return {'y': batch['x']}", defaults='{"x": 0.5}').predict({"x": [None, 1.0]})["y"].tolist() == [0.5, 1]
 
 
 @pytest.mark.fault("hosts", "A function that runs out of memory gets smaller batches from then on")
 def test_a_function_without_memory(make: Make) -> None:
     told: list[tuple[int, str]] = []
     body = "if len(batch['x']) > 2: raise RuntimeError('CUDA out of memory.')\nreturn {'y': batch['x'] * 0 + len(batch['x'])}"
-    model = make(body, batch_size=8, report=lambda *notice: told.append(notice))
+    model = make(body, lambda *notice: told.append(notice), infer_batch_size=8)
     assert model.predict({"x": np.ones(8, "f4")})["y"].tolist() == [2] * 8
     assert model.predict({"x": np.ones(3, "f4")})["y"].tolist() == [2, 2, 1]
     ((level, text),) = told
@@ -186,7 +189,7 @@ def test_a_function_without_memory(make: Make) -> None:
 )
 def test_functions_that_cannot_be_loaded(make: Make, whole: str, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        make("", outputs="y DATE", whole=whole)
+        make("", outputs="y DATE" if error is SignatureError else "y DOUBLE", whole=whole)
 
 
 def test_called_once_with_its_arguments_and_never_at_the_same_time(make: Make) -> None:
@@ -204,7 +207,7 @@ def load(path, factor=1):
             lock.release()
     return predict
 """
-    model, results = make("", whole=whole, params={"path": "p", "factor": 2}, batch_size=1), []
+    model, results = make("", whole=whole, params={"path": "p", "factor": 2}, infer_batch_size=1), []
     columns = {"x": np.arange(200, dtype="f4")}
     threads = [threading.Thread(target=lambda: results.append(model.predict(columns)["y"].tolist())) for _ in range(4)]
     for thread in threads:

@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 
 from akdl.serving.input_cells import InputConverter
-from akdl.serving.model import ServedModel
-from akdl.serving.output_cells import OutputColumn
-from akdl.serving.prediction_errors import RowsError, SignatureError
-from akdl.serving.signature import TensorDescription
+from akdl.serving.loaded_model import RowsError, SignatureError, TensorDescription
+from akdl.wire import TableColumn
 from tests.akdl.serving import models
 from tests.akdl.serving.models import expected
 
@@ -20,8 +18,8 @@ pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWar
 
 
 def test_types_strings() -> None:
-    model = ServedModel(
-        models.identity("string", (None,)), outputs=[OutputColumn("b", "STRING"), OutputColumn("c", "BYTES", "b")]
+    model = models.served(
+        models.identity("string", (None,)), outputs=[models.OutputColumn("b", "STRING"), models.OutputColumn("c", "BYTES", "b")]
     )
     result = model.predict({"a": ["é, x", b"\xc3\xa9\x00", ""]})
     assert result == {"b": ["é, x", "é\x00", ""], "c": ["é, x".encode(), b"\xc3\xa9\x00", b""]}
@@ -29,13 +27,13 @@ def test_types_strings() -> None:
 
 
 def test_types_numbers_are_no_strings() -> None:
-    _, bad = ServedModel(models.identity("string", (None,))).predict_collecting({"a": np.array([1, 2])})
+    _, bad = models.served(models.identity("string", (None,))).predict_collecting({"a": np.array([1, 2])})
     assert [row for row, _ in bad] == [0, 1]
     assert "expected a string or bytes, got int" in bad[0][1]
 
 
 def test_types_arrays_of_strings() -> None:
-    model = ServedModel(models.identity("string", (None, 2)))
+    model = models.served(models.identity("string", (None, 2)))
     cells = np.array([[b"a", "é".encode()], [b"c", b""]], object)
     assert model.predict({"a": cells})["b"].tolist() == cells.tolist()
     _, bad = model.predict_collecting({"a": np.array([[b"a", None], [b"c", b""]], object)})
@@ -43,7 +41,7 @@ def test_types_arrays_of_strings() -> None:
 
 
 def test_types_strings_in_utf8() -> None:
-    model = ServedModel(models.texts_and_numbers(), utf8_columns=["t", "x"])
+    model = models.served(models.texts_and_numbers(), inputs=["t", "x"], utf8_columns=["t", "x"])
     result, bad = model.predict_collecting({"t": ["é".encode(), b"bb", b""], "x": [b"1,2", None, b"\xff"]})
     assert (result["length"], result["sum"]) == ([2, None, None], [3, None, None])
     assert [message.split(": ", 1)[1] for _, message in bad] == [
@@ -51,7 +49,7 @@ def test_types_strings_in_utf8() -> None:
         "expected float32 numbers, got the string '\ufffd'",
     ]
     raw = np.array([1, 2], "<f4").tobytes()
-    assert ServedModel(models.texts_and_numbers()).predict({"t": [b"a"], "x": [raw]})["sum"].tolist() == [3]
+    assert models.served(models.texts_and_numbers()).predict({"t": [b"a"], "x": [raw]})["sum"].tolist() == [3]
 
 
 @pytest.mark.parametrize(
@@ -71,11 +69,13 @@ def test_types_strings_in_utf8() -> None:
 )
 def test_shapes_one_row(shape: tuple[int | None, ...], cell: Any, wanted: Any) -> None:
     for cells in ([cell], np.array([cell])):
-        assert ServedModel(models.identity("int32", shape)).predict({"a": cells})["b"].tolist() == [wanted]
+        assert models.served(models.identity("int32", shape)).predict({"a": cells})["b"].tolist() == [wanted]
 
 
 def test_shapes_ragged_rows_where_the_signature_is_open() -> None:
-    model = ServedModel(models.total(), outputs=[OutputColumn("sum", "DOUBLE"), OutputColumn("twice", "ARRAY<FLOAT>")])
+    model = models.served(
+        models.total(), outputs=[models.OutputColumn("sum", "DOUBLE"), models.OutputColumn("twice", "ARRAY<FLOAT>")]
+    )
     result = model.predict({"a": [[1.0], [1.0, 2.0], [3.0], "4 5 6", [0.5, 0.5]]})
     assert list(result["sum"]) == [1, 3, 3, 15, 1]
     assert [list(cell) for cell in result["twice"]] == [[2], [2, 4], [6], [8, 10, 12], [1, 1]]
@@ -83,13 +83,13 @@ def test_shapes_ragged_rows_where_the_signature_is_open() -> None:
 
 def test_shapes_fixed_batch() -> None:
     for rows in (1, 3, 4, 9):
-        result = ServedModel(models.identity("int32", (4, 2))).predict({"a": [[row, row] for row in range(rows)]})
+        result = models.served(models.identity("int32", (4, 2))).predict({"a": [[row, row] for row in range(rows)]})
         assert result["b"].tolist() == [[row, row] for row in range(rows)]
 
 
 def test_shapes_batch_dimension_in_the_cell() -> None:
-    model = ServedModel(
-        models.identity("float32", (None, 2)), cells_hold_batches=True, outputs=[OutputColumn("b", "ARRAY<FLOAT>")]
+    model = models.served(
+        models.identity("float32", (None, 2)), cells_hold_batches=True, outputs=[models.OutputColumn("b", "ARRAY<FLOAT>")]
     )
     result = model.predict({"a": [[[1, 2]], "3 4 5 6", "$1 2$7 8"]})
     assert [list(cell) for cell in result["b"]] == [[1, 2], [3, 4, 5, 6], [7, 8]]
@@ -98,8 +98,8 @@ def test_shapes_batch_dimension_in_the_cell() -> None:
 def test_shapes_a_model_of_single_tensors() -> None:
     folder = models.identity("float32", ())
     with pytest.raises(SignatureError, match="has no batch dimension"):
-        ServedModel(folder)
-    model = ServedModel(folder, cells_hold_batches=True, outputs=[OutputColumn("b", "DOUBLE")])
+        models.served(folder)
+    model = models.served(folder, cells_hold_batches=True, outputs=[models.OutputColumn("b", "DOUBLE")])
     assert list(model.predict({"a": [1, 2]})["b"]) == [1, 2]
 
 
@@ -119,7 +119,7 @@ CELLS = [
 @pytest.mark.parametrize(("cell", "message"), CELLS)
 def test_bad_rows_does_not_fail_its_batch(cell: Any, message: str) -> None:
     good = [1.0, 2.0, 3.0]
-    model = ServedModel(models.module())
+    model = models.served(models.module())
     columns = {"x": [good, cell, good], "k": [1, 2, 3]}
     result, bad = model.predict_collecting(columns)
     assert [row for row, _ in bad] == [1]
@@ -132,7 +132,7 @@ def test_bad_rows_does_not_fail_its_batch(cell: Any, message: str) -> None:
 
 
 def test_bad_rows_one_input_is_bad_and_the_others_are_not() -> None:
-    model = ServedModel(models.texts_and_numbers())
+    model = models.served(models.texts_and_numbers())
     result, bad = model.predict_collecting({"t": ["a", "bb", None, "dddd"], "x": [[1, 2], None, [3, 4], "5 6"]})
     assert (result["length"], result["sum"]) == ([1, None, None, 4], [3, None, None, 11])
     assert [row for row, _ in bad] == [1, 2]
@@ -141,7 +141,7 @@ def test_bad_rows_one_input_is_bad_and_the_others_are_not() -> None:
 
 
 def test_bad_rows_masked_arrays() -> None:
-    model = ServedModel(models.identity("int32", (None,)))
+    model = models.served(models.identity("int32", (None,)))
     result, bad = model.predict_collecting({"a": np.ma.masked_array([1, 2, 3], [False, True, False])})
     assert result["b"] == [1, None, 3] and bad[0][0] == 1
 
@@ -154,6 +154,6 @@ def test_bad_rows_masked_arrays() -> None:
     ],
 )
 def test_bad_rows_where_all_cells_are_bad_in_the_same_way(dtype: str, cells: list[object], message: str) -> None:
-    converted = InputConverter(TensorDescription("x", dtype, (-1,), "x:0"), "x").convert(cells)
+    converted = InputConverter(TensorDescription("x", dtype, (-1,), "x:0"), TableColumn(name="x")).convert(cells)
     assert list(converted.errors) == [0, 1]
     assert all(re.search(message, error) for error in converted.errors.values())

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import decimal
+import json
 import logging
+import pathlib
+import subprocess
+import sys
 import threading
 from typing import Any
 
 import numpy as np
 import pytest
 
-from akdl.serving.model import ServedModel
+from akdl.serving.loaded_model import ServingError, SignatureError
+from akdl.serving.model import ServedModel, stalled_file
 from akdl.serving.number_cells import NUMBERS
-from akdl.serving.output_cells import OutputColumn
-from akdl.serving.prediction_errors import ServingError, SignatureError
 from tests.akdl.serving import models
 from tests.akdl.serving.models import expected
 from tests.support.deadline import DEADLINE_S
@@ -23,30 +27,30 @@ pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWar
 
 def test_every_kind_of_model_small_batches_are_put_together_in_order() -> None:
     columns = models.rows(50)
-    whole = ServedModel(models.module()).predict(columns)
-    parts = ServedModel(models.module(), batch_size=7).predict(columns)
+    whole = models.served(models.module()).predict(columns)
+    parts = models.served(models.module(), infer_batch_size=7).predict(columns)
     np.testing.assert_array_equal(parts["p"], whole["p"])
     np.testing.assert_allclose(parts["logits"], whole["logits"], rtol=1e-6)
 
 
 def test_every_kind_of_model_other_columns_feed_the_inputs() -> None:
-    model = ServedModel(
-        models.module(), inputs={"features": "x", "K": "k"}, outputs=[OutputColumn("y", "ARRAY<DOUBLE>", "logits")]
+    model = models.served(
+        models.module(), inputs={"features": "x", "K": "k"}, outputs=[models.OutputColumn("y", "ARRAY<DOUBLE>", "logits")]
     )
     columns = models.rows(4)
     ours = model.predict({"K": columns["k"].tolist(), "features": columns["x"].tolist(), "more": [None] * 4})
     np.testing.assert_array_equal(ours["y"], expected(models.module(), columns)["logits"].astype("f8"))
-    assert {name: tensor.key for name, tensor in model.inputs.items()} == {"features": "x", "K": "k"}
-    assert {name: tensor.key for name, tensor in model.outputs.items()} == {"y": "logits"}
+    assert {each.column: each.key for each in model._inputs} == {"features": "x", "K": "k"}
+    assert {each.name: each.key for each in model._outputs} == {"y": "logits"}
 
 
 def test_every_kind_of_model_no_rows() -> None:
-    model = ServedModel(models.module(), outputs=["p", OutputColumn("l", "STRING", "logits")])
+    model = models.served(models.module(), outputs=["p", models.OutputColumn("l", "STRING", "logits")])
     assert [len(cells) for cells in model.predict({"x": [], "k": []}).values()] == [0, 0]
 
 
 def test_columns_that_do_not_fit() -> None:
-    model = ServedModel(models.module())
+    model = models.served(models.module())
     with pytest.raises(ServingError, match="missing the column 'k' for the input 'k'; the columns are 'x'"):
         model.predict({"x": [[1, 2, 3]]})
     with pytest.raises(ServingError, match="different numbers of rows"):
@@ -54,7 +58,7 @@ def test_columns_that_do_not_fit() -> None:
 
 
 def test_bad_rows_that_the_model_refuses() -> None:
-    model = ServedModel(models.module(), signature="look_up", outputs=[OutputColumn("found", "BIGINT")])
+    model = models.served(models.module(), signature_def_key="look_up", outputs=[models.OutputColumn("found", "BIGINT")])
     result, bad = model.predict_collecting({"k": [0, 1, 99, 3, None, 4, -1]})
     assert result["found"] == [10, 11, None, 13, None, 14, None]
     assert [row for row, _ in bad] == [2, 4, 6]
@@ -63,7 +67,7 @@ def test_bad_rows_that_the_model_refuses() -> None:
 
 @pytest.mark.parametrize("batch_size", [2, 256])
 def test_bad_rows_nulls_among_good_rows(batch_size: int) -> None:
-    model = ServedModel(models.module(), batch_size=batch_size)
+    model = models.served(models.module(), infer_batch_size=batch_size)
     columns = {"x": [None, [1, 2, 3], [4, 5, 6], [7, 8, 9], None], "k": [1, 2, None, 4, 5]}
     result, bad = model.predict_collecting(columns)
     assert [row for row, _ in bad] == [0, 2, 4]
@@ -79,30 +83,30 @@ def test_bad_rows_nulls_among_good_rows(batch_size: int) -> None:
 
 def test_defaults_stand_for_nulls() -> None:
     x = np.ma.MaskedArray([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], [[False] * 3, [False] * 3], "float32")
-    with ServedModel(models.module(), defaults={"k": 7}) as model:
+    with contextlib.closing(models.served(models.module(), defaults={"k": 7})) as model:
         assert model.predict({"x": x, "k": [1, None]})["p"].tolist() == [1.0, 7.0]
         assert model.predict({"x": x, "k": np.array([1, 2])})["p"].tolist() == [1.0, 2.0]
         assert model.predict({"x": x, "k": np.ma.MaskedArray([1, 2], [True, False])})["p"].tolist() == [7.0, 2.0]
         assert model.predict_collecting({"x": [None, x[0]], "k": [1, None]})[1][0][0] == 0, "x has none"
     with pytest.raises(ServingError, match="defaults names 'z'; the columns that feed the model are 'k', 'x'"):
-        ServedModel(models.module(), defaults={"z": 1})
+        models.served(models.module(), defaults={"z": 1})
     with pytest.raises(ServingError, match=r"defaults: input 'k' .* from column 'k': expected int64 numbers"):
-        ServedModel(models.module(), defaults={"k": "a lot"})
+        models.served(models.module(), defaults={"k": "a lot"})
 
 
 def test_only_tensors_need_no_names() -> None:
-    one = ServedModel(models.identity("float64", (None,)), inputs=["n"], outputs=[OutputColumn("y", "DOUBLE")])
+    one = models.served(models.identity("float64", (None,)), inputs=["n"], outputs=[models.OutputColumn("y", "DOUBLE")])
     assert one.predict({"n": [1, 2.5]})["y"].tolist() == [1.0, 2.5]
-    assert {name: tensor.key for name, tensor in {**one.inputs, **one.outputs}.items()} == {"n": "a", "y": "b"}
+    assert (one._inputs[0].key, one._outputs[0].key) == ("a", "b")
     with pytest.raises(ServingError, match="no output 'y'; its signature is .*outputs: 'b' float64"):
-        ServedModel(models.identity("float64", (None,)), outputs=["y"])
+        models.served(models.identity("float64", (None,)), outputs=["y"])
 
 
 @pytest.mark.parametrize(("dtype", "shape"), [("float32", (3,)), ("bfloat16", (3,)), ("int8", (1, 3))])
 def test_columns_of_numbers_are_stacked_for_the_only_input(dtype: str, shape: tuple[int, ...]) -> None:
-    model = ServedModel(
-        models.identity(dtype, (None, *shape)), inputs=["w", "u", "v"], outputs=[OutputColumn("y", "ARRAY<DOUBLE>")],
-        defaults={"v": 9}, batch_size=2,
+    model = models.served(
+        models.identity(dtype, (None, *shape)), inputs=["w", "u", "v"], outputs=[models.OutputColumn("y", "ARRAY<DOUBLE>")],
+        defaults={"v": 9}, infer_batch_size=2,
     )  # fmt: skip
     columns = {"u": np.array([1, 2, 3], "i8"), "v": [1.0, None, decimal.Decimal(3)], "w": np.array([7, 8, 9], "f8")}
     assert [list(cell) for cell in model.predict(columns)["y"]] == [[7, 1, 1], [8, 2, 9], [9, 3, 3]]
@@ -124,26 +128,26 @@ def test_columns_that_do_not_fit_the_only_input(dtype: str, shape: tuple[int | N
     with pytest.raises(
         SignatureError, match=rf"only input 'a' {dtype} \[.*\] takes one column, or .* has 2 columns, .*'u', 'v'"
     ):
-        ServedModel(models.identity(dtype, shape), inputs=columns)
+        models.served(models.identity(dtype, shape), inputs=columns)
     with pytest.raises(SignatureError, match="has no input 'u'"):
-        ServedModel(models.identity("float32", (None, 2)), inputs=["a", "u"])
+        models.served(models.identity("float32", (None, 2)), inputs=["a", "u"])
 
 
 def test_bad_rows_only_nulls() -> None:
-    result, bad = ServedModel(models.module()).predict_collecting({"x": [None, None], "k": [1, 2]})
+    result, bad = models.served(models.module()).predict_collecting({"x": [None, None], "k": [1, 2]})
     assert (result["p"], [row for row, _ in bad]) == ([None, None], [0, 1])
 
 
 def sizes_of(model: ServedModel, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Record the rows of each call of the loaded model."""
     sizes: list[int] = []
-    run = model._runner.run
-    monkeypatch.setattr(model._runner, "run", lambda feeds: sizes.append(len(next(iter(feeds.values())))) or run(feeds))
+    run = model._model.predict
+    monkeypatch.setattr(model._model, "predict", lambda feeds: sizes.append(len(next(iter(feeds.values())))) or run(feeds))
     return sizes
 
 
 def test_batches_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = ServedModel(models.module(), batch_size=16, batch_bytes=200)  # 3 floats and an int64: 20 bytes a row
+    model = models.served(models.module(), infer_batch_size=16, infer_batch_bytes=200)  # 3 floats and an int64: 20 bytes a row
     columns, sizes = models.rows(33), sizes_of(model, monkeypatch)
     np.testing.assert_array_equal(model.predict(columns)["p"], columns["k"])
     assert sizes == [10, 10, 10, 3]
@@ -152,11 +156,11 @@ def test_batches_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_one_long_row_stays_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     texts, numbers = ["a"] * 255, [[1.0, 2.0]] * 256
     texts.insert(100, "b" * 100_000)
-    model = ServedModel(models.texts_and_numbers(), batch_bytes=20_000)
+    model = models.served(models.texts_and_numbers(), infer_batch_bytes=20_000)
     sizes = sizes_of(model, monkeypatch)
     assert model.predict({"t": texts, "x": numbers})["length"].tolist() == [100_000 if i == 100 else 1 for i in range(256)]
     assert sum(sizes) == 256 and len(sizes) < 16
-    ragged = ServedModel(models.total(), batch_bytes=4096)
+    ragged = models.served(models.total(), infer_batch_bytes=4096)
     sizes = sizes_of(ragged, monkeypatch)
     found = ragged.predict({"a": [[1.0] * (5000 if i == 100 else 4) for i in range(256)]})["sum"]
     assert list(found) == [5000.0 if i == 100 else 4.0 for i in range(256)]
@@ -166,7 +170,7 @@ def test_one_long_row_stays_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.fault("data", "A batch too large for memory is halved, and later batches have the smaller size")
 def test_out_of_memory_halves_the_batch_and_keeps_the_size(monkeypatch: pytest.MonkeyPatch) -> None:
     reports: list[tuple[int, str]] = []
-    model = ServedModel(models.greedy(100), batch_size=256, report=lambda level, text: reports.append((level, text)))
+    model = models.served(models.greedy(100), lambda level, text: reports.append((level, text)), infer_batch_size=256)
     sizes = sizes_of(model, monkeypatch)
     numbers = np.arange(600, dtype="f4")
     np.testing.assert_array_equal(model.predict({"a": numbers})["b"], numbers)
@@ -178,7 +182,7 @@ def test_out_of_memory_halves_the_batch_and_keeps_the_size(monkeypatch: pytest.M
 
 @pytest.mark.fault("data", "A row too large for memory is an error of that row, and later batches keep their size")
 def test_a_row_that_needs_too_much_memory_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = ServedModel(models.greedy(100), batch_size=64)
+    model = models.served(models.greedy(100), infer_batch_size=64)
     result, bad = model.predict_collecting({"a": [-1.0 if row == 9 else float(row) for row in range(64)]})
     assert [row for row, cell in enumerate(result["b"]) if cell is None] == [row for row, _ in bad] == [9]
     assert bad[0][1].startswith("the model runs out of memory with it: ")
@@ -194,7 +198,7 @@ def test_odd_sizes_do_not_trace_again(caplog: pytest.LogCaptureFixture) -> None:
     propagates, logger.propagate = logger.propagate, True
     try:
         for make in (models.module, models.keras_functional, models.keras_subclassed):
-            model = ServedModel(make())
+            model = models.served(make())
             for count in range(1, 30):
                 model.predict(models.rows(count))
         assert "retracing" not in caplog.text
@@ -207,16 +211,16 @@ def test_odd_sizes_do_not_trace_again(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_odd_sizes_of_a_compiled_model_are_padded(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = ServedModel(models.compiled(), batch_size=100)
+    model = models.served(models.compiled(), infer_batch_size=100)
     sizes = sizes_of(model, monkeypatch)
     for count in range(1, 101):
         assert model.predict({"a": np.arange(count)})["b"].tolist() == [2 * number for number in range(count)]
     assert sorted(set(sizes)) == [1, 2, 4, 8, 16, 32, 64, 100]
-    assert not ServedModel(models.module()).signature.is_compiled
+    assert not models.served(models.module()).signature.is_compiled
 
 
 def test_threads() -> None:
-    model = ServedModel(models.module(), batch_size=16)
+    model = models.served(models.module(), infer_batch_size=16)
     batches = [models.rows(40, seed) for seed in range(8)]
     wanted = [model.predict(columns)["logits"] for columns in batches]
     wrong: list[Any] = []
@@ -232,3 +236,29 @@ def test_threads() -> None:
     for thread in threads:
         thread.join(2 * DEADLINE_S)
     assert not wrong and not any(thread.is_alive() for thread in threads)
+
+
+PROGRAM = """
+import sys, threading, time
+from akdl.serving.model import UNWATCHED, BatchWatch, WatchedCall
+
+watch = BatchWatch(1.0, sys.argv[1])
+
+def compute(call, rows, seconds):
+    with watch.batch(call, rows):
+        time.sleep(seconds)
+
+threading.Thread(target=compute, args=(UNWATCHED, [1], 600), daemon=True).start()
+for row in range(8):
+    compute(WatchedCall("quick"), [row], 0.2)  # longer than the limit, all in all
+threading.Thread(target=compute, args=(WatchedCall("slow"), range(4, 7), 600), daemon=True).start()
+time.sleep(600)
+"""
+
+
+@pytest.mark.process
+def test_the_slow_batch_ends_the_process_alone_and_is_named(tmp_path: pathlib.Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", PROGRAM, str(tmp_path)]) as process:
+        assert process.wait(60) == 74
+    path = pathlib.Path(stalled_file(str(tmp_path), process.pid))
+    assert json.loads(path.read_text()) == {"slow": [4, 5, 6]} and [*tmp_path.iterdir()] == [path]

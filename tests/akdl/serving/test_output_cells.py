@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from akdl.serving.model import ServedModel
-from akdl.serving.output_cells import OutputColumn
 from tests.akdl.serving import models
 
 pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
@@ -16,7 +14,9 @@ pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWar
 def test_declared_types(dtype: str) -> None:
     kind = np.dtype(dtype).kind
     types = ["FLOAT", "DOUBLE", "STRING", *([] if kind == "f" else ["TINYINT", "SMALLINT", "INT", "BIGINT", "LONG"])]
-    model = ServedModel(models.identity(dtype, (None,)), outputs=[OutputColumn(f"as {name}", name, "b") for name in types])
+    model = models.served(
+        models.identity(dtype, (None,)), outputs=[models.OutputColumn(f"as {name}", name, "b") for name in types]
+    )
     result = model.predict({"a": [1, 100]})
     for name in types:
         assert (
@@ -25,8 +25,9 @@ def test_declared_types(dtype: str) -> None:
 
 
 def test_types_booleans() -> None:
-    model = ServedModel(
-        models.identity("bool", (None, 2)), outputs=[OutputColumn("b", "ARRAY<BOOLEAN>"), OutputColumn("t", "STRING", "b")]
+    model = models.served(
+        models.identity("bool", (None, 2)),
+        outputs=[models.OutputColumn("b", "ARRAY<BOOLEAN>"), models.OutputColumn("t", "STRING", "b")],
     )
     for cells in ([[True, False]], [[1, 0]], ["true FALSE"], ["1,0"], [b"\x01\x00"], np.array([[True, False]])):
         result = model.predict({"a": cells})
@@ -35,15 +36,16 @@ def test_types_booleans() -> None:
 
 
 def test_types_lists_of_strings() -> None:
-    model = ServedModel(
-        models.identity("string", (None, 2)), outputs=[OutputColumn("b", "ARRAY<STRING>"), OutputColumn("c", "STRING", "b")]
+    model = models.served(
+        models.identity("string", (None, 2)),
+        outputs=[models.OutputColumn("b", "ARRAY<STRING>"), models.OutputColumn("c", "STRING", "b")],
     )
     assert model.predict({"a": [["a", "b"], ["c", "d"]]}) == {"b": [["a", "b"], ["c", "d"]], "c": ["a b", "c d"]}
 
 
 def test_types_text_elements_as_numbers() -> None:
-    model = ServedModel(
-        models.identity("string", (None,)), outputs=[OutputColumn("b", "INT"), OutputColumn("c", "DOUBLE", "b")]
+    model = models.served(
+        models.identity("string", (None,)), outputs=[models.OutputColumn("b", "INT"), models.OutputColumn("c", "DOUBLE", "b")]
     )
     result, bad = model.predict_collecting({"a": ["7", "x"]})
     assert result == {"b": [7, None], "c": [7.0, None]}
@@ -51,18 +53,18 @@ def test_types_text_elements_as_numbers() -> None:
 
 
 def test_types_bytes_that_are_no_text() -> None:
-    model = ServedModel(models.identity("string", (None,)), outputs=[OutputColumn("b", "STRING")])
+    model = models.served(models.identity("string", (None,)), outputs=[models.OutputColumn("b", "STRING")])
     result, bad = model.predict_collecting({"a": [b"\xff", b"x"]})
     assert (result["b"], bad[0][0]) == ([None, "x"], 0)
     assert "declare BYTES" in bad[0][1]
 
 
 def test_types_shortest_text_of_floats() -> None:
-    model = ServedModel(models.identity("float32", (None, 2)), outputs=[OutputColumn("b", "STRING")])
+    model = models.served(models.identity("float32", (None, 2)), outputs=[models.OutputColumn("b", "STRING")])
     assert model.predict({"a": [[0.1, 1e20]]})["b"] == ["0.1 1e+20"]
 
 
 def test_types_out_of_the_columns_range() -> None:
-    model = ServedModel(models.identity("int64", (None,)), outputs=[OutputColumn("b", "TINYINT")])
+    model = models.served(models.identity("int64", (None,)), outputs=[models.OutputColumn("b", "TINYINT")])
     result, bad = model.predict_collecting({"a": [1, 200, -128]})
     assert (result["b"], [row for row, _ in bad]) == ([1, None, -128], [1])

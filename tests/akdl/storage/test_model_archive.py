@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from akdl.storage.model_archive import CHUNK_BYTES, MANIFEST, ModelError, find_saved_model, pack, unpack, write_model
+from akdl.storage.model_archive import CHUNK_BYTES, MANIFEST, pack, unpack, write_model
+from akdl.storage.model_forms import ModelError, find_saved_model
 
 Row = tuple[int, str]
 

@@ -10,9 +10,8 @@ import pyarrow as pa
 import pytest
 
 from akdl.features import FLOAT32, INT64, STRING, feature_spec
+from akdl.serving.loaded_model import SignatureError, TensorDescription
 from akdl.serving.output_cells import OutputColumn, OutputConverter
-from akdl.serving.prediction_errors import SignatureError
-from akdl.serving.signature import TensorDescription
 from akdl.testing import encode_rows
 from akdl.wire import Example, Rows, TableColumn
 from akdl.wire.column_type import FLOATS, INTEGERS, MEANINGS, POINTS_IN_TIME, ColumnType, Kind, parse_type, type_of

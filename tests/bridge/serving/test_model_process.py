@@ -135,7 +135,7 @@ def load():
     inputs = [TableColumn(name="k", type="BIGINT")]
     serving = Serving(
         function="stalls.py:load",
-        infer_timeout_s=0.5,
+        infer_timeout=0.5,
         input_columns=inputs,
         output_columns=[TableColumn(name="p", type="DOUBLE")],
     )

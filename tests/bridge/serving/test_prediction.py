@@ -315,7 +315,7 @@ def test_after_a_newer_model_no_row_is_of_the_older_one(predicting: Any) -> None
 
 
 # The limit is time enough for the first call of a model, beside other tests.
-ENDLESS = {"serving": {"batch_size": 2, "infer_timeout_s": 4.0}}
+ENDLESS = {"serving": {"infer_batch_size": 2, "infer_timeout": 4.0}}
 
 
 @pytest.mark.tf

@@ -22,7 +22,7 @@ from bridge.schema import Schema
 from operators.alink import ak_file
 from operators.alink.ak_file import AkWriter, read_rows, read_schema
 from operators.alink.java_times import zone_of
-from operators.predict_batch import packed_address
+from operators.prepare.model_file import packed_model
 
 SCHEMA = Schema.parse(
     "a BIGINT, b STRING, c DOUBLE, d BOOLEAN, e TINYINT, f SMALLINT, g INT, h FLOAT, i BYTES, j DECIMAL(38, 18), k DATE, "
@@ -280,10 +280,10 @@ def test_a_small_file_with_a_very_large_row_is_refused_before_it_is_in_memory(tm
 @pytest.mark.fault("data", "A model of Alink other than a SavedModel is refused by its name")
 def test_files_that_are_no_model_here(name: str, words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
-        packed_address("TFTableModelPredictBatchOp", str(FILES / f"{name}.ak"))
+        packed_model("TFTableModelPredictBatchOp: modelFilePath", str(FILES / f"{name}.ak"))
 
 
 @pytest.mark.parametrize("name", ["tf_model_table", "seed_model", "written_by_product/tf_model_table"])
 def test_models_of_alink(name: str) -> None:
-    with zipfile.ZipFile(packed_address("TFTableModelPredictBatchOp", str(FILES / f"{name}.ak"))) as file:
+    with zipfile.ZipFile(packed_model("TFTableModelPredictBatchOp: modelFilePath", str(FILES / f"{name}.ak"))) as file:
         assert {"saved_model.pb", "variables/variables.index"} <= set(file.namelist())

@@ -12,7 +12,7 @@ import pytest
 
 import operators  # noqa: F401  installs the hooks
 from akdl.near_names import near
-from akdl.serving.prediction_errors import RowsError
+from akdl.serving.loaded_model import RowsError
 from bridge.exceptions import ConfigurationError, TaskError
 from operators.errors.uncaught import LINES, lines_of, show_briefly
 from tests.support.deadline import DEADLINE_S

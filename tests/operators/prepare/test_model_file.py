@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from pyflink.table import StreamTableEnvironment
 
-from akdl.storage.files import FileError
-from akdl.storage.model_archive import ModelError, pack
+from akdl.storage.model_archive import pack
 from akdl.storage.model_place import PlacedModel, named_model, put_model
 from bridge.exceptions import ConfigurationError
 from bridge.folders.program_folder import program_folder
@@ -41,7 +40,7 @@ def graph_in(path: str) -> str:
 
 
 def test_a_folder_is_packed(model: pathlib.Path) -> None:
-    path = packed_model(str(model))
+    path = packed_model("here", str(model))
     assert os.path.dirname(path) == program_folder()
     assert os.path.basename(path).startswith("akdl_model_")
     assert graph_in(path) == str(model.parent)
@@ -51,16 +50,16 @@ def test_a_model_one_folder_below_is_found(model: pathlib.Path, tmp_path: pathli
     model.rename(tmp_path / "moved")
     (tmp_path / "above").mkdir()
     (tmp_path / "moved").rename(tmp_path / "above" / "1700000000")
-    assert graph_in(packed_model(str(tmp_path / "above"))) == str(tmp_path)
+    assert graph_in(packed_model("here", str(tmp_path / "above"))) == str(tmp_path)
 
 
 def test_an_archive_travels_as_it_is(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
     archive = shutil.make_archive(str(tmp_path / "m"), "gztar", str(model))
-    assert os.path.realpath(packed_model(archive)) == os.path.realpath(archive)
+    assert os.path.realpath(packed_model("here", archive)) == os.path.realpath(archive)
     with open(archive, "rb") as file:
         content = file.read()
     with served(files={"/m.tar.gz": content}) as site:
-        path = packed_model(f"{site.url}/m.tar.gz")
+        path = packed_model("here", f"{site.url}/m.tar.gz")
     with open(path, "rb") as file:
         assert file.read() == content, "it is still there when the site is gone"
 
@@ -82,13 +81,13 @@ def ak_file(path: pathlib.Path, rows: Iterable[tuple[Any, ...]], columns: str = 
 
 def test_model_tables_in_files_and_folders_are_packed(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
     rows = list(pack(str(model)))
-    assert graph_in(packed_model(ak_file(tmp_path / "model.ak", rows))) == str(tmp_path)
+    assert graph_in(packed_model("here", ak_file(tmp_path / "model.ak", rows))) == str(tmp_path)
     (tmp_path / "parts").mkdir()
     for number, row in enumerate(rows):
         ak_file(tmp_path / "parts" / str(number), [row])
-    assert graph_in(packed_model(str(tmp_path / "parts"))) == str(tmp_path)
+    assert graph_in(packed_model("here", str(tmp_path / "parts"))) == str(tmp_path)
     put_model(str(model), str(tmp_path / "model_dir"))
-    assert graph_in(packed_model(str(tmp_path / "model_dir"))) == str(tmp_path)
+    assert graph_in(packed_model("here", str(tmp_path / "model_dir"))) == str(tmp_path)
 
 
 def test_path_of_a_model_is_checked_before_a_job(tmp_path: pathlib.Path, model: pathlib.Path) -> None:
@@ -108,10 +107,10 @@ def test_path_of_a_model_is_checked_before_a_job(tmp_path: pathlib.Path, model: 
 
 def test_what_is_no_model(tmp_path: pathlib.Path) -> None:
     before = sorted(os.listdir(program_folder()))
-    with pytest.raises(ModelError, match="found nothing"):
-        packed_model(str(tmp_path))
-    with pytest.raises(FileError, match="/nowhere"):
-        packed_model("/nowhere")
+    with pytest.raises(ConfigurationError, match="^here: .*found nothing"):
+        packed_model("here", str(tmp_path))
+    with pytest.raises(ConfigurationError, match="^here: .*/nowhere"):
+        packed_model("here", "/nowhere")
     assert sorted(os.listdir(program_folder())) == before
 
 
@@ -143,4 +142,4 @@ def test_a_model_in_model_dir_is_known_by_its_place(model: pathlib.Path, tmp_pat
     path = packed_rows([(0, text)], where)
     assert graph_in(path) == str(model.parent)
     assert placed_model(path) == PlacedModel(named_model(text), where)
-    assert placed_model(packed_model(str(model))) is None
+    assert placed_model(packed_model("here", str(model))) is None

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from akdl.serving.prediction_errors import BadRow, RowsError, ServingError
+from akdl.serving.loaded_model import BadRow, RowsError, ServingError
 from akdl.wire.columns import Values
 from operators.serve import request_batches
 from operators.serve.request_batches import RequestBatches

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from akdl.serving.signature import Signature, TensorDescription
+from akdl.serving.loaded_model import Signature, TensorDescription
 from operators.serve.rest_messages import RefusedRequest, Target, answer_of, written
 
 

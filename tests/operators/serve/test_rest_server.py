@@ -22,8 +22,7 @@ from typing import Any
 import pytest
 
 from akdl.serving.functions import described
-from akdl.serving.prediction_errors import BadRow
-from akdl.serving.signature import Signature
+from akdl.serving.loaded_model import BadRow, Signature
 from akdl.wire.column_type import parse_type
 from akdl.wire.columns import Values
 from operators import PipelineModel, TFSavedModelPredictor

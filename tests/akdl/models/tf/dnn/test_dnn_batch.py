@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from akdl import testing
-from akdl.storage.model_archive import find_saved_model, unpack
+from akdl.storage.model_archive import unpack
+from akdl.storage.model_forms import find_saved_model
 from tests.akdl.models.tf.dnn.dnn_rows import TEXT_PARAMS, accuracy, made_rows
 
 pytestmark = [

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from akdl import testing
-from akdl.storage.model_archive import find_saved_model
+from akdl.storage.model_forms import find_saved_model
 
 pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
 

@@ -9,7 +9,7 @@ import pytest
 
 from akdl import testing
 from akdl.rows.file_rows import FileRows
-from akdl.storage.model_archive import find_saved_model
+from akdl.storage.model_forms import find_saved_model
 from tests.akdl.models.tf.dnn.dnn_rows import PARAMS, TEXT_PARAMS, accuracy, made_rows
 
 pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]

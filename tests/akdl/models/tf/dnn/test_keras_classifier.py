@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from akdl import testing
-from akdl.storage.model_archive import find_saved_model
+from akdl.storage.model_forms import find_saved_model
 from tests.akdl.models.tf.dnn.dnn_rows import FEATURES, PARAMS, accuracy, made_rows
 
 pytestmark = [

@@ -11,7 +11,7 @@ import pytest
 
 from akdl import testing
 from akdl.runner.extra_inputs import ExtraInput
-from akdl.storage.model_archive import find_saved_model
+from akdl.storage.model_forms import find_saved_model
 
 pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 

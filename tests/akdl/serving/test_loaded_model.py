@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from akdl.serving.prediction_errors import RowsError, ServingError, SignatureError
+from akdl.serving.loaded_model import RowsError, ServingError, SignatureError
 
 
 @pytest.mark.parametrize(

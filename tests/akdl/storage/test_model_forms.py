@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from akdl.storage.other_models import other_form
+from akdl.storage.model_forms import other_form
 
 KERAS, WEIGHTS, FUNCTION = (
     "is a model in a format of Keras: save",

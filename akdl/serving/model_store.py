@@ -1,0 +1,332 @@
+"""The versions of a model that a process holds: which one predicts a row, when the next one takes over, and when one leaves.
+
+A version comes from the settings, from a watched folder, or from a client of the process; the store treats them alike.
+
+A store has one model, which `offer` replaces by a newer version. Next to it there may be a candidate, which predicts a share
+of the rows for columns of its own. Or it has a folder of models, one for each value of a column: a version is loaded when a
+row first needs it, and the least recently used ones leave.
+"""
+
+import gc
+import logging
+import os
+import re
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple, Type
+
+import numpy as np
+
+from akdl.folders.owned_folder import OwnedFolder
+from akdl.masking import shown
+from akdl.serving.functions import FunctionModel
+from akdl.serving.loaded_model import BadRow, LoadedModel, ServingError
+from akdl.serving.model import UNWATCHED, BatchWatch, Report, ServedModel, WatchedCall
+from akdl.serving.model_stream import ARCHIVES
+from akdl.serving.output_cells import PREFIX
+from akdl.serving.saved_model import SavedModel
+from akdl.storage.archive import unpack_archive
+from akdl.storage.files import file_states, is_remote, local_path, name_of
+from akdl.storage.model_forms import ModelError, find_saved_model
+from akdl.storage.model_place import ModelFolder
+from akdl.wire import Serving
+from akdl.wire.cells import Array
+from akdl.wire.columns import Values
+from akdl.wire.row_parts import gathered, groups_of, hashes, taken
+
+logger = logging.getLogger(__name__)
+
+CACHE_BYTES = 1 << 30
+
+_CURRENT, _CANDIDATE = "current", "candidate"  # in a store without keys
+_TRIAL_ROWS = 256
+_KEY = re.compile(r"\w[\w .=@+-]{0,199}")  # of a file, and nothing else: neither a path nor a part of an address
+_AGAIN_S = 60.0  # until a model that is missing or broken is looked for again
+_MOST_ERRORS = 10_000  # of names without a usable model
+_OWN_BYTES = 1 << 20  # of a small SavedModel of Keras beyond its files; a plain tf.Module has 0.4 MB
+_LEFT = 0.9  # of the cache after models have left, as freeing memory takes 0.1 s
+
+
+def load(folder: str, serving: Serving) -> LoadedModel:
+    """Return the model in a folder, not in memory yet. A further kind of model is one more class that is chosen here."""
+    return FunctionModel(folder, serving) if serving.function else SavedModel(folder, serving)
+
+
+class ModelStore:
+    """The versions of a model, and predictions with them. Thread-safe.
+
+    One version predicts all of a batch, or all rows of a key in it. A version that is replaced, or leaves the cache, is closed
+    after its last batch.
+
+    Args:
+        serving: Settings of the prediction.
+        report: Takes a logging level and a message for the log of the job.
+        watch: Looks after batches that take too long.
+    """
+
+    def __init__(self, serving: Serving, report: Report = logger.log, watch: Optional[BatchWatch] = None) -> None:
+        self._serving, self._report, self._watch = serving, report, watch
+        self._lock, self._loading = threading.Lock(), threading.Lock()  # of the versions here, and of one that is loaded
+        self._versions: Dict[str, _Version] = {}  # the latest used one last
+        self._errors: Dict[str, Tuple[float, Type[ModelError], str]] = {}  # when the loading of a key failed, and why
+        self._sample: Optional[_Sample] = None
+        self._unpacked: Optional[OwnedFolder] = None
+        if serving.model_key_col:
+            self._place = self._folder_of_models(serving.model)
+            if serving.default_model:
+                self._release(self._version(serving.default_model))
+            return
+        self._versions[_CURRENT] = self._loaded(ModelFolder(serving.model), serving.function or name_of(serving.model))
+        if serving.candidate_path:
+            try:
+                candidate = ModelFolder(serving.candidate_path)
+                self._versions[_CANDIDATE] = self._loaded(candidate, name_of(serving.candidate_path))
+            except (ModelError, ServingError) as error:
+                raise ServingError(f"candidatePath: {error}") from error
+
+    def predict(
+        self, columns: Mapping[str, Values], rows: int, call: WatchedCall = UNWATCHED
+    ) -> Tuple[Dict[str, Values], List[BadRow], int]:
+        """Predict rows; return the result columns, the bad rows with their errors, and the number of the version."""
+        key = self._serving.model_key_col
+        if key:
+            feeding = {name: cells for name, cells in columns.items() if name != key}
+            return self._predicted(groups_of(columns[key]), feeding, rows, call)
+        results, bad, number = self._predicted([(_CURRENT, np.arange(rows))], columns, rows, call)
+        if rows:
+            first = {name: column[:_TRIAL_ROWS] for name, column in columns.items()}
+            self._sample = _Sample(first, min(rows, _TRIAL_ROWS), {row for row, _ in bad})
+        if self._serving.candidate_path:
+            # By the hash of its cells, so that a row is always in the share or never.
+            chosen = np.flatnonzero((hashes(columns, rows) >> np.uint64(11)) < self._serving.candidate_share * 2.0**53)
+            shadow, _, _ = self._predicted([(_CANDIDATE, chosen)] if len(chosen) else [], columns, rows, call)
+            results.update((PREFIX + column.name, shadow[column.name]) for column in self._serving.output_columns)
+        return results, bad, number
+
+    def offer(self, address: str, name: str) -> None:
+        """Replace the model by a newer one, which is loaded next to it and tried with the latest rows.
+
+        That also spares its first batch the slow first call. The old one stays if the new one does not load or fit.
+        """
+        with self._loading:
+            started = time.monotonic()
+            new = self._loaded(ModelFolder(address), name)
+            try:
+                self._try(new.model)
+            except BaseException:
+                new.close()
+                raise
+            with self._lock:
+                old = self._versions[_CURRENT]
+                new.number, self._versions[_CURRENT] = old.number + 1, new
+            seconds = time.monotonic() - started
+            self._release(old)
+            message = f"the model {name} took over from the model {old.name}, after {seconds:.1f} s of loading"
+            self._report(logging.INFO, message)
+
+    def close(self) -> None:
+        """Release all versions. Safe to call twice."""
+        while self._versions:
+            self._versions.popitem()[1].close()
+        self.remove_files()
+
+    def remove_files(self) -> None:
+        """Remove the files of unpacked models."""
+        for version in self._versions.values():
+            version.folder.remove()
+        if self._unpacked is not None:
+            self._unpacked.remove()
+
+    def _predicted(
+        self, groups: Iterable[Tuple[object, Array]], columns: Mapping[str, Values], rows: int, call: WatchedCall
+    ) -> Tuple[Dict[str, Values], List[BadRow], int]:
+        """Predict groups of rows, each with the version of its name."""
+        parts: List[Tuple[Sequence[int], Dict[str, Values]]] = []
+        errors: Dict[int, str] = {}
+        number = 1
+        for key, places in groups:
+            is_whole = len(places) == rows
+            own = columns if is_whole else {name: taken(cells, places) for name, cells in columns.items()}
+            try:
+                version = self._version(key)
+            except ModelError as error:
+                errors.update(dict.fromkeys(places.tolist(), f"column {self._serving.model_key_col!r}: {error}"))
+                continue
+            try:
+                results, bad = version.model.predict_collecting(own, len(places), call if is_whole else call.within(places))
+            finally:
+                self._release(version)
+            if self._serving.model_col:
+                results[self._serving.model_col] = [version.name] * len(places)
+            number = version.number
+            if is_whole:
+                return results, bad, number
+            parts.append((places, results))
+            errors.update((int(places[row]), message) for row, message in bad)
+        names = [column.name for column in self._serving.output_columns]
+        names += [self._serving.model_col] if self._serving.model_col else []
+        whole = {name: gathered([(places, results[name]) for places, results in parts], rows) for name in names}
+        return whole, sorted(errors.items()), number
+
+    def _version(self, key: object) -> "_Version":
+        """The version of a key, which the caller has to release; ModelError if there is none that can be used."""
+        name = key.decode("utf-8", "replace") if isinstance(key, bytes) else str(key)
+        if key is None or not _KEY.fullmatch(name):
+            got = "null" if key is None else repr(name[:50])
+            raise ModelError(f"expected the name of a model, of letters, digits and ._-=+@ after the first, got {got}")
+        try:
+            return self._version_of_key(name)
+        except _Missing:
+            if not self._serving.default_model:
+                raise
+            return self._version_of_key(self._serving.default_model)
+
+    def _version_of_key(self, name: str) -> "_Version":
+        version = self._found(name)
+        if version is None:
+            with self._loading:  # one at a time, because a model counts with the growth of the process
+                version = self._found(name) or self._load_key(name)
+        return version
+
+    def _found(self, name: str) -> Optional["_Version"]:
+        with self._lock:
+            version = self._versions.pop(name, None)
+            if version is not None:
+                self._versions[name] = version
+                version.holders += 1
+                return version
+            failed = self._errors.get(name)
+        if failed is not None and time.monotonic() < failed[0] + _AGAIN_S:
+            raise failed[1](failed[2])
+        return None
+
+    def _load_key(self, name: str) -> "_Version":
+        if not self._serving.model_key_col:
+            raise ServingError("the model is closed")
+        before = _resident_bytes()
+        try:
+            version = self._loaded(self._folder_of(name), name)
+        except (ModelError, ServingError) as error:
+            kind, text = ModelError, f"the model {name!r}: {error}"
+            if isinstance(error, ModelError):
+                kind, text = type(error), str(error)
+            with self._lock:
+                self._errors[name] = time.monotonic(), kind, text
+                if len(self._errors) > _MOST_ERRORS:
+                    del self._errors[next(iter(self._errors))]
+            raise kind(text) from None
+        path = find_saved_model(version.folder.path)
+        if path.startswith(os.path.join(self._place, "")):
+            version.name = os.path.relpath(path, self._place)
+        files = sum(size for size, _ in file_states(path).values())
+        version.bytes = max(files + _OWN_BYTES, _resident_bytes() - before)
+        with self._lock:
+            self._errors.pop(name, None)
+            version.holders += 1
+            self._versions[name] = version
+            surplus = self._surplus()
+        self._release(*surplus)
+        return version
+
+    def _surplus(self) -> List["_Version"]:
+        """Take the versions out of the store that were not used for longest, if there are too many."""
+        total, gone = sum(version.bytes for version in self._versions.values()), []
+        limit = self._serving.model_cache_bytes or CACHE_BYTES
+        most = limit if total <= limit else limit * _LEFT
+        for name, version in list(self._versions.items())[:-1]:
+            if version.holders == 1 and total > most:
+                gone.append(self._versions.pop(name))
+                total -= version.bytes
+        return gone
+
+    def _release(self, *versions: "_Version") -> None:
+        """Close the versions that neither the store nor another call holds."""
+        with self._lock:
+            for version in versions:
+                version.holders -= 1
+            unused = [version for version in versions if not version.holders]
+        for version in unused:
+            version.close()
+        if unused:
+            gc.collect()  # a loaded model is a reference cycle; free its memory now
+
+    def _loaded(self, folder: ModelFolder, name: str) -> "_Version":
+        try:
+            model = ServedModel(load(folder.path, self._serving), self._serving, self._report, self._watch)
+            return _Version(name, folder, model)
+        except BaseException:
+            folder.remove()
+            raise
+
+    def _try(self, model: ServedModel) -> None:
+        """Reject a model that cannot predict rows that its predecessor could."""
+        sample = self._sample
+        if sample is None:
+            return
+        _, bad = model.predict_collecting(sample.columns, sample.rows)
+        for row, message in bad:
+            if row not in sample.bad:
+                raise ServingError(f"it cannot predict a row that the current model can: {message}")
+
+    def _folder_of_models(self, address: str) -> str:
+        """A folder or an address with a model for each key. An archive is unpacked: "de" is `de/` or `de.zip` in it."""
+        place = address.rstrip("/") if is_remote(address) else local_path(address)
+        if not os.path.isfile(place):
+            return place
+        self._unpacked = OwnedFolder("akdl-models-")
+        self._unpacked.remove_at_exit()
+        folder = os.path.join(self._unpacked.path, "models")
+        os.mkdir(folder)
+        with open(place, "rb") as file:
+            unpack_archive(file, folder)
+        return folder
+
+    def _folder_of(self, name: str) -> ModelFolder:
+        path, reason = f"{self._place}/{name}", ""
+        for ending in (".zip", "") if is_remote(path) else ("", *ARCHIVES):
+            if is_remote(path) or os.path.exists(path + ending):
+                try:
+                    return ModelFolder(path + ending)
+                except ModelError as error:
+                    if not is_remote(path):
+                        raise
+                    reason = f": {error}"
+        raise _Missing(f"there is no model {name!r} in {shown(self._place)}{reason}")
+
+
+class _Missing(ModelError):
+    pass
+
+
+@dataclass(eq=False)
+class _Version:
+    """A loaded model. It is closed when the number of its holders, the store and the calls that use it, becomes 0."""
+
+    name: str
+    folder: ModelFolder
+    model: ServedModel
+    number: int = 1
+    bytes: int = 0
+    holders: int = 1
+
+    def close(self) -> None:
+        self.model.close()
+        self.folder.remove()
+
+
+class _Sample(NamedTuple):
+    """Some of the latest rows, and which of them were bad."""
+
+    columns: Dict[str, Any]
+    rows: int
+    bad: Set[int]
+
+
+def _resident_bytes() -> int:
+    """Memory of this process; 0 where the system does not show it."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0

@@ -1,0 +1,305 @@
+"""SavedModels: their signatures, read from the file alone, and their calls, by a signature's function or in a session.
+
+`python -m akdl.serving.saved_model FOLDER` loads every graph of an exported model. A clean process has no state of the
+training, such as variables in memory, classes of the script, a GPU or a cluster, so a model that it can load loads elsewhere.
+"""
+
+import gc
+import json
+import logging
+import os
+import subprocess
+import sys
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from akdl.process.preflight import RUN_MODULE
+from akdl.serving.loaded_model import LoadedModel, Refused, ServingError, Signature, SignatureError, TensorDescription
+from akdl.storage.checkpoint_folder import without_pattern
+from akdl.storage.model_archive import write_model
+from akdl.storage.model_forms import ModelError, find_saved_model
+from akdl.storage.model_place import put_model
+from akdl.tf_version import is_tensorflow_2
+from akdl.wire import Serving
+from akdl.wire.cells import Array
+
+logger = logging.getLogger(__name__)
+
+Call = Callable[[Dict[str, Array]], Dict[str, Array]]
+
+CHECK_TIMEOUT_S = 600.0  # for TensorFlow's start and several GB from a slow disk
+_LAST_LINES = 20
+_NOT_LOADED = 3  # exit status of a process that prints the reason
+_INTERNAL = ("__saved_model_init_op", "__saved_model_train_op")
+
+
+class SavedModel(LoadedModel):
+    """The SavedModel in a folder, or in the only folder below it, with the signature and the graph that `serving` names."""
+
+    def __init__(self, folder: str, serving: Serving) -> None:
+        self.folder = find_saved_model(folder)
+        self._threads = serving.intra_op_parallelism or None
+        self.tags, self.signature = _resolve(
+            self.folder, serving.graph_def_tag or "serve", serving.signature_def_key or "serving_default"
+        )
+        self.model: Any = None
+        self._call: Optional[Call] = None
+
+    def load(self, outputs: Sequence[str]) -> None:
+        """Load the graph. Safe to call twice."""
+        if self._call is not None:
+            return
+        used = [tensor for tensor in self.signature.outputs if tensor.key in outputs]
+        load = _load_function if runs_eagerly() else _load_session
+        try:
+            with without_pattern(self.folder) as path:
+                self.model, self._call = load(path, list(self.tags), self.signature, used, self._threads)
+        except Exception as error:  # TensorFlow raises many types here
+            what = f"the SavedModel in {self.folder} cannot be loaded"
+            raise ModelError(f"{what}: {type(error).__name__}: {error}") from error
+        self._bfloat16 = [tensor.key for tensor in self.signature.inputs if tensor.dtype == "bfloat16"]
+        # bfloat16 is a type that TensorFlow adds to numpy, and that other code lacks. None keeps the tensor's own type.
+        self._dtypes = {tensor.key: np.float32 if tensor.dtype == "bfloat16" else None for tensor in used}
+
+    def predict(self, columns: Dict[str, Array]) -> Dict[str, Array]:
+        """Call the signature."""
+        import tensorflow as tf
+
+        call = self._call  # another thread may close the model meanwhile
+        if call is None:
+            raise ServingError("the model is closed")
+        if self._bfloat16:
+            columns = {**columns, **{key: columns[key].astype(tf.bfloat16.as_numpy_dtype) for key in self._bfloat16}}
+        errors = tf.errors
+        try:
+            results = call(columns)
+        except (
+            errors.InvalidArgumentError, errors.OutOfRangeError, errors.NotFoundError, errors.ResourceExhaustedError,
+        ) as error:  # fmt: skip
+            raise Refused(error, getattr(error, "message", error)) from error
+        return {key: np.asarray(results[key], dtype) for key, dtype in self._dtypes.items()}
+
+    def close(self) -> None:
+        """Release the graph. Safe to call twice."""
+        import tensorflow as tf
+
+        if isinstance(self.model, tf.compat.v1.Session):
+            self.model.close()
+        self.model = self._call = None
+
+
+def read_signatures(folder: str) -> Dict[Tuple[str, ...], Dict[str, Signature]]:
+    """Signatures of the SavedModel in `folder`: sorted tags of a graph to its signatures by key."""
+    saved = _parse(find_saved_model(folder))
+    return {
+        tuple(sorted(graph.meta_info_def.tags)): {
+            key: Signature(key, _tensors(definition.inputs), _tensors(definition.outputs), _has_compiled(graph.graph_def))
+            for key, definition in sorted(graph.signature_def.items())
+            if key not in _INTERNAL
+        }
+        for graph in saved.meta_graphs
+    }
+
+
+def write_checked_model(
+    folder: str, output_writer: Any, checkpoint: Optional[str] = None, model_dir: Optional[str] = None
+) -> None:
+    """Load the SavedModel in `folder` in a clean process, and send it as rows.
+
+    With `model_dir` the model is stored there, and a single row names it.
+    """
+    load_in_clean_process(folder)
+    if model_dir is None:
+        write_model(folder, output_writer, checkpoint)
+    else:
+        output_writer.write_batch({"model_id": [0], "model_info": [put_model(folder, model_dir, checkpoint)]})
+
+
+def load_in_clean_process(folder: str, timeout_s: float = CHECK_TIMEOUT_S) -> None:
+    """Call `load_every_graph` in a new process, whose crash or timeout is a ModelError as well."""
+    find_saved_model(folder)  # fails early, without a process
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    path = [package, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    kept = {name: value for name, value in os.environ.items() if name != "TF_CONFIG" and not name.startswith("AKDL_")}
+    # The training script still holds the GPU's memory.
+    own = {"PYTHONPATH": os.pathsep.join(path), "CUDA_VISIBLE_DEVICES": "-1", "PYTHONIOENCODING": "utf-8"}
+    command = [sys.executable, "-c", RUN_MODULE, "akdl.serving.saved_model", os.path.abspath(folder)]
+    try:
+        ended = subprocess.run(command, env={**kept, **own}, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        raise ModelError(f"the SavedModel in {folder} could not be loaded within {timeout_s:g} seconds") from None
+    if ended.returncode == _NOT_LOADED:
+        raise ModelError(json.loads(ended.stdout.splitlines()[-1].decode("utf-8")))
+    if ended.returncode:
+        errors = ended.stderr.decode("utf-8", "replace").splitlines()[-_LAST_LINES:]
+        raise ModelError(
+            "the SavedModel in {} could not be loaded: the loading process ended with status {}, its last lines: {}".format(
+                folder, ended.returncode, "\n".join(errors) or "none"
+            )
+        )
+
+
+def load_every_graph(folder: str) -> None:
+    """Load the graphs of a SavedModel in this process; ModelError if it has no signature."""
+    graphs = read_signatures(folder)
+    served = {tags: signatures for tags, signatures in graphs.items() if signatures}
+    if not served:
+        found = "; ".join(repr(",".join(tags)) for tags in graphs)
+        raise ModelError(
+            f"the SavedModel in {folder} has no signature for prediction in its graphs {found}: export it with `signatures`"
+        )
+    for tags, signatures in served.items():
+        key = next(iter(signatures))  # all signatures share the graph
+        model = SavedModel(folder, Serving(graph_def_tag=",".join(tags), signature_def_key=key))
+        model.load([tensor.key for tensor in model.signature.outputs])
+        model.close()
+
+
+def import_tensorflow() -> None:
+    """Import TensorFlow, and exclude the objects that exist then from garbage collection.
+
+    Scanning these permanent objects takes a second of processor time at the start and at the end of the process. A user's
+    process cannot do this, because a file that a script leaves open would not be flushed.
+    """
+    if "tensorflow" in sys.modules:
+        return
+    gc.disable()
+    try:
+        import tensorflow  # noqa: F401
+    finally:
+        gc.enable()
+    gc.freeze()
+
+
+def _resolve(folder: str, tag: str, key: str) -> Tuple[Tuple[str, ...], Signature]:
+    graphs = read_signatures(folder)
+    tags = tuple(sorted(part.strip() for part in tag.split(",")))
+    if tags not in graphs:
+        found = "; ".join(repr(",".join(tags)) for tags in graphs)
+        raise SignatureError(f"the SavedModel in {folder} has no graph with the tag {tag!r} (graphDefTag); it has: {found}")
+    signatures = graphs[tags]
+    if key not in signatures:
+        found = "; ".join(map(str, signatures.values())) or "none"
+        raise SignatureError(
+            f"the SavedModel in {folder} has no signature {key!r} (signatureDefKey) in its graph {tag!r}; it has: {found}"
+        )
+    return tags, signatures[key]
+
+
+def _parse(folder: str) -> Any:
+    from google.protobuf import message, text_format
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    saved = saved_model_pb2.SavedModel()
+    binary = os.path.join(folder, "saved_model.pb")
+    try:
+        if os.path.isfile(binary):
+            with open(binary, "rb") as file:
+                saved.ParseFromString(file.read())
+        else:
+            with open(os.path.join(folder, "saved_model.pbtxt"), encoding="utf-8") as text:
+                text_format.Parse(text.read(), saved)
+    except (message.DecodeError, text_format.ParseError, UnicodeDecodeError) as error:
+        raise ModelError(f"the SavedModel in {folder} is damaged: {error}") from error
+    if not saved.meta_graphs:
+        raise ModelError(f"the SavedModel in {folder} is damaged: there is no graph in it")
+    return saved
+
+
+def _has_compiled(graph: Any) -> bool:
+    name = "_XlaMustCompile"
+    return any(name in function.attr and function.attr[name].b for function in graph.library.function)
+
+
+def _tensors(infos: Any) -> Tuple[TensorDescription, ...]:
+    import tensorflow as tf
+
+    found: List[TensorDescription] = []
+    for key, info in sorted(infos.items()):
+        shape = None if info.tensor_shape.unknown_rank else tuple(dim.size for dim in info.tensor_shape.dim)
+        found.append(TensorDescription(key, tf.as_dtype(info.dtype).name, shape, info.name))
+    return tuple(found)
+
+
+def _load_function(
+    path: str, tags: List[str], signature: Signature, outputs: Sequence[TensorDescription], threads: Optional[int]
+) -> Tuple[Any, Call]:
+    """Load a model with TensorFlow 2; the function alone would not keep the model's variables alive."""
+    import tensorflow as tf
+
+    if threads is not None:
+        try:
+            tf.config.threading.set_intra_op_parallelism_threads(threads)
+        except RuntimeError:
+            logger.warning("intraOpParallelism %d has no effect: this process has already used TensorFlow", threads)
+    model = tf.saved_model.load(path, tags=tags)
+    function, constant, keys = model.signatures[signature.key], tf.constant, [tensor.key for tensor in outputs]
+
+    def call(feeds: Dict[str, Array]) -> Dict[str, Array]:
+        results = function(**{key: constant(array) for key, array in feeds.items()})
+        return {key: results[key].numpy() for key in keys}
+
+    return model, _direct_call(function, keys, call) or call
+
+
+def _direct_call(function: Any, keys: List[str], indirect: Call) -> Optional[Call]:
+    """Call without TensorFlow's checks of arguments, which take 0.3 ms; None where the order of inputs or devices is open."""
+    import tensorflow as tf
+
+    captured, found = list(function.captured_inputs), sorted(function.structured_outputs)
+    inputs = function.inputs[: len(function.inputs) - len(captured)]
+    try:
+        order = [tensor.op.get_attr("_user_specified_name").decode() for tensor in inputs]
+    except ValueError:
+        return None
+    wanted = set(function.structured_input_signature[1])
+    has_others = any(device.device_type != "CPU" for device in tf.config.experimental.list_logical_devices())
+    if has_others or len(order) != len(wanted) or set(order) != wanted or len(found) != len(function.outputs):
+        return None
+    types, places, execute = [each.dtype for each in function.outputs], list(map(found.index, keys)), tf.raw_ops
+
+    def call(feeds: Dict[str, Array]) -> Dict[str, Array]:
+        try:
+            results = execute.StatefulPartitionedCall(args=[*map(feeds.__getitem__, order), *captured], Tout=types, f=function)
+        except tf.errors.InternalError:  # of TensorFlow 2.15, if an output is a `tf.shape`
+            return indirect(feeds)
+        return {key: results[place].numpy() for key, place in zip(keys, places)}
+
+    return call
+
+
+def _load_session(
+    path: str, tags: List[str], signature: Signature, outputs: Sequence[TensorDescription], threads: Optional[int]
+) -> Tuple[Any, Call]:
+    import tensorflow as tf
+
+    config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=threads or 0, allow_soft_placement=True)
+    config.gpu_options.allow_growth = True
+    graph = tf.Graph()
+    session = tf.compat.v1.Session(graph=graph, config=config)
+    try:
+        with graph.as_default():
+            tf.compat.v1.saved_model.load(session, tags, path)
+    except BaseException:
+        session.close()
+        raise
+    places = {tensor.key: tensor.tensor for tensor in signature.inputs}
+    fetches = {tensor.key: tensor.tensor for tensor in outputs}
+    return session, lambda feeds: dict(session.run(fetches, {places[key]: array for key, array in feeds.items()}))
+
+
+def runs_eagerly() -> bool:
+    """Test for TensorFlow 2 with its own way of execution; a session runs the graph otherwise."""
+    import tensorflow as tf
+
+    return is_tensorflow_2() and bool(tf.executing_eagerly())
+
+
+if __name__ == "__main__":
+    import_tensorflow()
+    try:
+        load_every_graph(sys.argv[1])
+    except (ModelError, ServingError) as error:
+        print(json.dumps(str(error)))
+        sys.exit(_NOT_LOADED)

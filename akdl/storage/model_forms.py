@@ -1,0 +1,95 @@
+"""Forms of models in files: a SavedModel, the only one that is served, and other forms, for which an error says what to do."""
+
+import os
+import zipfile
+from typing import List, Optional
+
+from akdl.tf_version import KERAS_FILES
+
+SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
+
+_KERAS = (
+    "a model in a format of Keras: save it as a SavedModel, with keras.models.load_model(file).export(folder) where it was made"
+)
+_WEIGHTS = (
+    "the weights of a checkpoint, without the graph: load them in the program that defines the model, and save it with "
+    "model.export(folder) or tf.saved_model.save"
+)
+_FUNCTION = "a model of another framework: load it in a function, and name that as the predictFn of PredictBatchOp"
+_FORMS = (
+    ((".index", ".ckpt", "checkpoint", ".data-00000-of-00001", ".weights.h5"), _WEIGHTS),  # the last one also ends in .h5
+    (KERAS_FILES, _KERAS),
+    ((".onnx", ".pt", ".pth", ".pkl", ".joblib", ".safetensors", ".tflite", ".ubj", ".cbm"), _FUNCTION),
+)
+_HDF5 = b"\x89HDF\r\n\x1a\n"
+
+
+class ModelError(ValueError):
+    """There is no usable model at the expected place; the message says what was found."""
+
+
+def find_saved_model(folder: str) -> str:
+    """SavedModel directory in `folder`: the folder itself, or the only one directly below it, such as a timestamp.
+
+    Raises:
+        ModelError: There is no SavedModel, or there are several; the message lists what was found.
+    """
+    if not os.path.isdir(folder):
+        raise ModelError(f"expected a SavedModel in {folder}, which is not a folder{other_form(folder)}")
+    found = _saved_models_in(folder)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(map(os.path.basename, found))
+        raise ModelError(f"expected one SavedModel in {folder}, found {len(found)}: {names}")
+    raise ModelError(
+        "expected a SavedModel ({}) in {} or one folder below, found {}{}".format(
+            " or ".join(SAVED_MODEL_FILES),
+            folder,
+            ", ".join(sorted(os.listdir(folder))) or "nothing",
+            other_form(folder) or ": export the trained model there",
+        )
+    )
+
+
+def find_keras_file(folder: str) -> Optional[str]:
+    """Path of the only Keras model file in `folder`; None for several, or next to a SavedModel. Weights do not count."""
+    found = [name for name in os.listdir(folder) if _form_of(name) == _KERAS]
+    return None if len(found) != 1 or _saved_models_in(folder) else os.path.join(folder, found[0])
+
+
+def other_form(path: str) -> str:
+    """A part of a sentence that says what lies at a path, and what to do; "" where that is not known."""
+    name = os.path.basename(path)
+    names = sorted(os.listdir(path)) if os.path.isdir(path) else [name]
+    if not os.path.exists(path) and os.path.isfile(f"{path}.index"):
+        names = [f"{name}.index"]  # a checkpoint is named by the prefix of its files
+    for each in names:
+        if _form_of(each):
+            return f": {each} is {_form_of(each)}"
+    return f": {name} is {_KERAS}" if os.path.isfile(path) and _is_keras(path) else ""
+
+
+def _is_keras(path: str) -> bool:
+    with open(path, "rb") as file:
+        if file.read(len(_HDF5)) == _HDF5:
+            return True
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "model.weights.h5" in archive.namelist()
+    except (zipfile.BadZipFile, ValueError, OSError):
+        return False
+
+
+def _form_of(name: str) -> str:
+    """Description of a file by the ending of its name; "" if that says nothing."""
+    return next((text for endings, text in _FORMS if name.lower().endswith(endings)), "")
+
+
+def _saved_models_in(folder: str) -> List[str]:
+    """The folder itself if it is a SavedModel, else the SavedModels directly below it."""
+    for folders in ([folder], [os.path.join(folder, name) for name in sorted(os.listdir(folder))]):
+        found = [each for each in folders if any(os.path.isfile(os.path.join(each, name)) for name in SAVED_MODEL_FILES)]
+        if found:
+            return found
+    return []

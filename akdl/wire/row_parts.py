@@ -1,0 +1,73 @@
+"""Rows of a batch in parts: the cells of some rows, rows by their key or their hash, and columns made of parts again. Pure."""
+
+import itertools
+import zlib
+from typing import Any, Iterator, List, Mapping, Sequence, Tuple
+
+import numpy as np
+
+from akdl.wire.cells import Array, as_array
+from akdl.wire.columns import Values
+
+_ODD, _MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
+
+
+def groups_of(keys: Values) -> Iterator[Tuple[object, Array]]:
+    """Yield each key and the places of its rows."""
+    listed = keys.tolist() if isinstance(keys, np.ndarray) else keys
+    codes = {key: code for code, key in enumerate(dict.fromkeys(listed))}
+    found = np.fromiter(map(codes.__getitem__, listed), np.intp, len(listed))
+    order, ends = np.argsort(found, kind="stable"), np.cumsum(np.bincount(found)).tolist()
+    for key, start, end in zip(codes, [0, *ends], ends):
+        yield key, order[start:end]
+
+
+def taken(cells: Values, places: Array) -> Values:
+    """Cells of some rows."""
+    return cells[places] if isinstance(cells, np.ndarray) else list(map(cells.__getitem__, places.tolist()))
+
+
+def gathered(parts: Sequence[Tuple[Sequence[int], Values]], count: int) -> Values:
+    """Cells of a column from parts of its rows; None in the rows of no part."""
+    is_whole = sum(len(rows) for rows, _ in parts) == count
+    in_order = is_whole and all(isinstance(rows, range) for rows, _ in parts)
+    arrays = [cells for _, cells in parts if not isinstance(cells, list)]
+    if is_whole and len(arrays) == len(parts) and len({array.shape[1:] for array in arrays}) == 1:
+        whole = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+        if not in_order:
+            whole = whole[np.argsort(np.concatenate([rows for rows, _ in parts]))]
+        return whole
+    if in_order:
+        return list(itertools.chain.from_iterable(part for _, part in parts))
+    cells: List[Any] = [None] * count
+    for rows, part in parts:
+        for row, cell in zip(rows, part):
+            cells[row] = cell
+    return cells
+
+
+def hashes(columns: Mapping[str, Values], rows: int) -> Array:
+    """Hashes of rows by their cells alone, so that a row is always in a share or never."""
+    total = np.zeros(rows, np.uint64)
+    for name in sorted(columns):
+        cells = columns[name]
+        if isinstance(cells, np.ndarray) and cells.dtype != object:
+            found = _of_numbers(cells.reshape(rows, -1))
+        else:
+            found = np.fromiter(map(_of_cell, cells), np.uint64, rows)
+        total = (total ^ found) * _MIX
+    return (total ^ (total >> np.uint64(31))) * _ODD
+
+
+def _of_numbers(cells: Array) -> Array:
+    bits = np.ascontiguousarray(cells, "f8").view(np.uint64)
+    bits = (bits ^ (bits >> np.uint64(29))) * _ODD
+    powers = np.cumprod(np.full(bits.shape[1], _MIX))
+    return (bits ^ (bits >> np.uint64(32))) @ powers
+
+
+def _of_cell(cell: object) -> int:
+    if cell is None or isinstance(cell, (str, bytes)):
+        return zlib.crc32((cell or "").encode() if isinstance(cell, str) or cell is None else cell)
+    array = as_array(cell)
+    return zlib.crc32(repr(cell).encode()) if array.dtype.kind not in "biuf" else int(_of_numbers(array.reshape(1, -1))[0])

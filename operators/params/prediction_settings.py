@@ -1,0 +1,85 @@
+"""Settings of a prediction, made of the parameters of a predictor and of the columns of its rows; without Flink.
+
+The message `Serving` has the parameters of the model under their own names, so they are copied here as a whole, and no code
+between the catalogue and the module of `akdl.serving` that acts on a parameter has to know it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from google.protobuf import json_format
+
+from akdl.near_names import listed
+from akdl.serving.output_cells import result_columns
+from akdl.wire import Serving
+from akdl.wire.column_type import INTEGERS, Kind, parse_type
+from bridge.exceptions import ConfigurationError
+from bridge.schema import Column, Schema, table_columns
+from operators.params.param import WithParams
+
+
+def fed_columns(params: WithParams, columns: Sequence[str]) -> list[str]:
+    """Columns whose cells the process of the model gets: its inputs, and then the column of keys."""
+    values = params._values_of_all()
+    keys = [] if values.get("modelKeyCol") is None else [values["modelKeyCol"]]
+    for parameter, names in (
+        ("selectedCols", values["selectedCols"]), ("reservedCols", values["reservedCols"]), ("modelKeyCol", keys),
+    ):  # fmt: skip
+        params._check_known(parameter, names, columns)
+    selected = columns if values["selectedCols"] is None else values["selectedCols"]
+    return [*(name for name in selected if name not in keys), *keys]
+
+
+def serving_of(params: WithParams, inputs: Schema) -> Serving:
+    """Settings for a model that gets the columns of `fed_columns`; ConfigurationError where parameters contradict them."""
+    name, values = type(params).__name__, params._values_of_all()
+    outputs, key = Schema.parse(values["outputSchemaStr"]), values.get("modelKeyCol")
+    fed = [column.name for column in inputs if column.name != key]
+    check_key(name, "modelKeyCol", [column for column in inputs if column.name == key])
+    params._check_known("defaults", list(json.loads(values["defaults"])), fed)
+    for parameter, names, other in (
+        ("inputSignatureDefs", fed, "selectedCols"), ("outputSignatureDefs", outputs.names, "outputSchemaStr"),
+    ):  # fmt: skip
+        keys = values.get(parameter)
+        if keys is not None and len(keys) != len(names):
+            expected = f"{len(names)} names for the columns of {other} ({', '.join(names)})"
+            raise ConfigurationError(f"{name}: {parameter}: expected {expected}, got {len(keys)}")
+    fields = {field.camelcase_name for field in Serving.DESCRIPTOR.fields}
+    given = {each: value for each, value in values.items() if each in fields and value is not None}
+    serving = json_format.Parse(json.dumps(given), Serving())
+    serving.input_columns.extend(table_columns(inputs))
+    serving.output_columns.extend(table_columns(outputs))
+    return serving
+
+
+def check_key(name: str, parameter: str, columns: Sequence[Column]) -> None:
+    """ConfigurationError for a column that cannot hold keys."""
+    for column in columns:
+        if column.type.is_array or column.type.kind not in (*INTEGERS, Kind.STRING):
+            raise ConfigurationError(
+                f"{name}: {parameter}: expected a column of integers or texts, got {column.name!r}, {column.type.sql}"
+            )
+
+
+def predicted_schema(serving: Serving) -> Schema:
+    """All columns that the process of the model returns."""
+    return Schema(tuple(Column(column.name, parse_type(column.type)) for column in result_columns(serving)))
+
+
+def columns_of_result(params: WithParams, columns: Sequence[str], outputs: Sequence[str]) -> list[tuple[str, bool]]:
+    """Columns of the result: name, and True for an output, False for an input that stays.
+
+    Reserved columns come in the order of the input, then outputs; an output named like an input column takes its place.
+    """
+    reserved = params._values_of_all()["reservedCols"]
+    both = [name for name in reserved or () if name in outputs]
+    if both:
+        raise ConfigurationError(
+            f"{type(params).__name__}: reservedCols and outputSchemaStr both name {listed(both)}: give the output another name "
+            "in outputSchemaStr, or leave the column out of reservedCols, and the output replaces it"
+        )
+    kept = columns if reserved is None else reserved
+    front = [(name, name in outputs) for name in columns if name in outputs or name in kept]
+    return [*front, *((name, True) for name in outputs if name not in columns)]
