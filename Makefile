@@ -5,13 +5,19 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: setup demo bench test durations test-unit test-process test-tf test-flink test-slow test-network test-kafka test-goodput test-flinks test-installs test-versions test-jars coverage fuzz simulate soak soak-kafka check fmt proto stubs docs docs-links pictures screenshots release dist clean
+.PHONY: setup demo bench test durations test-unit test-process test-tf test-flink test-slow test-network test-kafka test-goodput test-flinks test-installs test-versions test-jars coverage fuzz simulate soak soak-kafka check fmt proto docs docs-links pictures screenshots release dist clean
 
-setup: $(INSTALLED)
+STUBS := operators/params/accessors.pyi
+
+setup: $(INSTALLED) $(STUBS)
 
 $(INSTALLED): setup.py
 	PYTHON='$(PYTHON)' scripts/make_venv.sh
 	touch $@
+
+# Setters and getters for mypy and editors. They are not in git, because they follow from the catalogs of parameters.
+$(STUBS): $(INSTALLED) scripts/build_stubs.py bridge/settings.py $(wildcard operators/params/*.py)
+	$(BIN)/python scripts/build_stubs.py
 
 demo: setup
 	$(BIN)/python examples/dnn_batch/job.py
@@ -137,9 +143,6 @@ fmt: setup
 proto: setup
 	$(BIN)/python scripts/build_proto.py
 
-stubs: setup
-	$(BIN)/python scripts/build_stubs.py
-
 # All pages with the API reference, as HTML; without a network.
 docs: setup
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --builder html docs build/docs
@@ -166,4 +169,4 @@ dist: setup
 	$(BIN)/twine check --strict dist/*
 
 clean:
-	rm -rf .venv .venv-uv build dist *.egg-info
+	rm -rf .venv .venv-uv build dist *.egg-info $(STUBS)

@@ -1,8 +1,12 @@
 """Packages, commands and requirements; the two sides of the process line have requirements of their own, `flink` and `tf`."""
 
 import ast
+import subprocess
+import sys
 
-from setuptools import find_packages, setup
+from setuptools import Command, find_packages, setup
+from setuptools.command.build_py import build_py
+from setuptools.command.sdist import sdist
 
 # Console scripts, and the only place of their names: documents and messages are compared with it.
 COMMANDS = {
@@ -164,6 +168,20 @@ def _read(path: str) -> str:
         return file.read()
 
 
+def _with_stubs(command: "type[Command]") -> "type[Command]":
+    """Make a command write `accessors.pyi` first, which git does not have.
+
+    Before Python 3.9, where operators cannot be imported, a build from git has no stubs; archives of sources hold them.
+    """
+
+    def run(self: Command) -> None:
+        if sys.version_info >= (3, 9):
+            subprocess.run([sys.executable, "scripts/build_stubs.py"], check=True)
+        command.run(self)
+
+    return type(command.__name__, (command,), {"run": run})
+
+
 setup(
     name="akdl",
     version=_version(),
@@ -193,6 +211,7 @@ setup(
         "operators": ["py.typed", "params/*.pyi"],
     },
     entry_points={"console_scripts": [f"{name} = {function}" for name, function in COMMANDS.items()]},
+    cmdclass={"build_py": _with_stubs(build_py), "sdist": _with_stubs(sdist)},
     python_requires=">=3.7",
     install_requires=BOTH_SIDES,
     extras_require={

@@ -1,13 +1,14 @@
-"""Write operators/params/accessors.pyi: `python scripts/build_stubs.py [OUTPUT_FILE]`."""
+"""Write operators/params/accessors.pyi: `python scripts/build_stubs.py`.
+
+The file is not in git, because it repeats the catalogs. `make setup` writes it for mypy and editors, and `setup.py` for wheels.
+"""
 
 import pathlib
 import sys
+import types
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-from operators.params import accessors  # noqa: E402
-from operators.params.param import OF_TABLES  # noqa: E402
+STUB = ROOT / "operators" / "params" / "accessors.pyi"
 
 HEADER = '''"""Made by scripts/build_stubs.py from operators/params/catalog.py and data_catalog.py; do not edit."""
 from collections.abc import Callable, Sequence
@@ -24,6 +25,9 @@ ALL: tuple[type[WithParams], ...]
 
 def build(output: pathlib.Path) -> None:
     """Write the stub file."""
+    from operators.params import accessors
+    from operators.params.param import OF_TABLES
+
     lines = [HEADER]
     for kind in accessors.ALL:
         lines += ["", f"class {kind.__name__}(WithParams):", f'    """{kind.__doc__}"""', "", "    def __init__("]
@@ -42,4 +46,8 @@ def build(output: pathlib.Path) -> None:
 
 
 if __name__ == "__main__":
-    build(pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "operators" / "params" / "accessors.pyi")
+    sys.path.insert(0, str(ROOT))
+    # The parameters need neither Flink nor TensorFlow, which `import operators` would load and a build does not have.
+    sys.modules["operators"] = package = types.ModuleType("operators")
+    package.__path__ = [str(ROOT / "operators")]
+    build(STUB)

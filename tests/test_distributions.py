@@ -16,6 +16,8 @@ import akdl
 from tests.support.deadline import DEADLINE_S
 from tests.support.installs import ROOT
 
+STUB = "operators/params/accessors.pyi"
+
 pytestmark = pytest.mark.process
 
 
@@ -62,7 +64,8 @@ def test_the_sources_hold_what_git_knows(checkout: pathlib.Path, sources: pathli
         held = {member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()}
     assert set(known) - held == set()
     made = {name for name in held - set(known) if "akdl.egg-info/" not in name}
-    assert made == {"PKG-INFO", "setup.cfg"}, "and nothing that earlier work has left"
+    assert made == {"PKG-INFO", "setup.cfg", STUB}, "and nothing that earlier work has left"
+    assert STUB not in known, "git would have a file that follows from others"
 
 
 @pytest.mark.slow
@@ -90,4 +93,5 @@ def test_both_ways_to_a_wheel_give_the_same_files(
     assert commands.count(" = ") == 10
     texts = list((ROOT / "bridge").rglob("*.java"))
     assert texts and {path.relative_to(ROOT).as_posix() for path in texts} <= one
+    assert STUB in one, "the checkout had none, as a clone has none"
     run(sys.executable, "-m", "twine", "check", "--strict", str(sources), *map(str, wheels), folder=tmp_path)

@@ -59,7 +59,10 @@ def test_all_that_is_installed_is_copied_and_there(dockerfile: list[tuple[str, s
             copied[source] = target if target.endswith("/") else str(pathlib.PurePath(target).parent) + "/"
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"}
     pins = {f"docs/kubernetes/requirements-{name}.txt" for name in ("uv", "flink,tf")}
-    assert copied == dict.fromkeys({"setup.py", "pyproject.toml", "README.md", *packages, *pins}, "/tmp/akdl/")
+    assert copied == {
+        **dict.fromkeys({"setup.py", "pyproject.toml", "README.md", *packages, *pins}, "/tmp/akdl/"),
+        "scripts/build_stubs.py": "/tmp/akdl/scripts/",
+    }
     extras = dict(value.split("=", 1) for value in values(dockerfile, "ARG"))["SIDES"].split(",")
     assert all(f'"{extra}": ' in (ROOT / "setup.py").read_text() for extra in extras)
 

@@ -41,9 +41,9 @@ def wheel() -> pathlib.Path:
     """Build our wheel from this checkout, without writing into it; it stays until the tests end."""
     place = pathlib.Path(_place().name)
     sources = place / "sources"
-    sources.mkdir()
-    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, sources)
+    (sources / "scripts").mkdir(parents=True)
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE", "scripts/build_stubs.py"):
+        shutil.copy(ROOT / name, sources / name)
     for package in ("akdl", "bridge", "operators"):
         shutil.copytree(ROOT / package, sources / package, ignore=shutil.ignore_patterns("__pycache__"))
     _pip("wheel", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", str(place), str(sources))

@@ -8,13 +8,13 @@ import pathlib
 from operators.params import accessors
 from scripts import build_stubs
 
-STUB = pathlib.Path(accessors.__file__).with_suffix(".pyi")
+STUB = build_stubs.STUB
 
 
 def test_the_stub_is_in_step_with_the_catalog(tmp_path: pathlib.Path) -> None:
     fresh = tmp_path / "accessors.pyi"
     build_stubs.build(fresh)
-    assert STUB.read_text(encoding="utf-8") == fresh.read_text(encoding="utf-8"), "stale: run `make stubs`"
+    assert STUB.read_text(encoding="utf-8") == fresh.read_text(encoding="utf-8"), "stale: run `make setup`"
 
 
 def test_the_stub_names_every_accessor() -> None:
