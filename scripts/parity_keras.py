@@ -1,6 +1,6 @@
 """Weights of the Keras runner beside those of `Model.fit`: see `scripts/parity.py`.
 
-Every case trains the same rows with the same seed: with `akdl-keras` or in an operator on a Flink table, and with
+Every case trains the same rows with the same seed: with `akdl keras` or in an operator on a Flink table, and with
 Keras alone, in a process of its own. `rows` returns the largest difference between the weights of both.
 """
 
@@ -110,7 +110,7 @@ def _trained(python: str, folder: pathlib.Path, workers: int, epochs: list[int],
         data = {"file": "${DATA_PATH}$/train.csv", "skip_head": True, "dim": 7}
         (folder / "config.json").write_text(json.dumps({**_config(folder, 12, each, data), **more}))
         options = ["--module", str(SCRIPTS / "mlp.py"), "--data-path", str(folder.parent.parent)]
-        run_workers([python, "-m", "akdl.keras", "train", str(folder / "config.json"), *options], workers)
+        run_workers([python, "-m", "akdl", "keras", "train", str(folder / "config.json"), *options], workers)
     return weights_in(folder / "checkpoints")
 
 

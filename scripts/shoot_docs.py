@@ -111,7 +111,7 @@ def main() -> None:
         (FOLDER / "progress.svg").write_text(drawing(terminal(["job.py"], folder, TRAINING), "a training"), encoding="utf-8")
         (record,) = (folder / "runs").glob("*.jsonl")
         page = folder / "page.html"
-        subprocess.run([sys.executable, "-m", "operators.progress.report", str(record), str(page)], check=True)
+        subprocess.run([sys.executable, "-m", "akdl", "report", str(record), str(page)], check=True)
         photograph(page, FOLDER / "report.png", folder / "browser")
         for path in (ROOT / "examples" / "filter_rows").glob("*.py"):
             text = path.read_text(encoding="utf-8").replace('rows["score"]', 'rows["scor"]', 1)

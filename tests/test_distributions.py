@@ -90,7 +90,7 @@ def test_both_ways_to_a_wheel_give_the_same_files(
     assert extras == {"dev", "files", "flink", "flink-1-20", "serve", "tf", "tf-gpu", "tls"}
     assert "Programming Language :: Python :: 3.11" in metadata.get_all("Classifier")
     assert str(metadata.get_payload()).startswith("# akdl: TensorFlow scripts as Flink operators")
-    assert commands.count(" = ") == 10
+    assert commands.count(" = ") == 1 and "akdl = akdl.__main__:main" in commands
     texts = list((ROOT / "bridge").rglob("*.java"))
     assert texts and {path.relative_to(ROOT).as_posix() for path in texts} <= one
     assert STUB in one, "the checkout had none, as a clone has none"

@@ -1,4 +1,4 @@
-"""File that a failed script leaves for `akdl-replay`: its work folder with the rows that it read last, and its surroundings.
+"""File that a failed script leaves for `akdl replay`: its work folder with the rows that it read last, and its surroundings.
 
 Nothing in this tar file is pickled: the rows are as received, the rest is JSON and the user's files.
 """
@@ -82,7 +82,7 @@ def keep_failure(
             _add(archive, ROWS, b"".join(_CHUNK.pack(count, len(columns)) + columns for count, columns in chunks))
     except Exception as error:  # the script's own error matters more
         return f"Its rows could not be kept in logDir: {masked(f'{type(error).__name__}: {error}', task.log_dir)}"
-    return f"Replay it with: akdl-replay --pdb {shlex.quote(shown(task.log_dir).rstrip('/') + '/' + name)}"
+    return f"Replay it with: akdl replay --pdb {shlex.quote(shown(task.log_dir).rstrip('/') + '/' + name)}"
 
 
 def comparable(failure: Failure, work_dir: str) -> List[str]:

@@ -2,7 +2,7 @@
 
 It writes digits to FOLDER (default: a temporary folder) and then runs the equivalent of this command:
 
-    akdl-estimator train --module mnist.py --path FOLDER/digits.npz --params parameters.json --model-dir FOLDER/out
+    akdl estimator train --module mnist.py --path FOLDER/digits.npz --params parameters.json --model-dir FOLDER/out
 
 With `--path mnist` the same command trains on the real digits, which TensorFlow downloads. For a group,
 run it in every process with TF_CONFIG. It prints
@@ -20,7 +20,7 @@ import tempfile
 
 import digits
 
-from akdl.estimator.__main__ import main
+from akdl.estimator.estimator_command import main
 
 here = pathlib.Path(__file__).parent
 

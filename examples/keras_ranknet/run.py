@@ -3,8 +3,8 @@
 `ranknet.py` holds the callbacks, `ranknet_model.py` the model, `train.json` and `evaluate.json` the task configs. This file
 creates data in FOLDER (default: a temporary folder) and then runs the equivalent of these two commands:
 
-    akdl-keras train train.json --module ranknet.py --data-path FOLDER
-    akdl-keras evaluate evaluate.json --module ranknet.py --data-path FOLDER
+    akdl keras train train.json --module ranknet.py --data-path FOLDER
+    akdl keras evaluate evaluate.json --module ranknet.py --data-path FOLDER
 
 The data consists of documents and pairs of documents. A document has 8 features; the last two are noise, and the callbacks
 leave them out. Its label is -1 (skipped), 0 or 1 (listened to), or 2 (liked). The weight of a pair is the distance between its
@@ -21,7 +21,7 @@ import tempfile
 
 import numpy as np
 
-from akdl.keras.__main__ import main
+from akdl.keras.keras_command import main
 
 HERE = pathlib.Path(__file__).parent
 FEATURES, NOISE = 8, 2

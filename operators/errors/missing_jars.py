@@ -92,7 +92,7 @@ def missing_jar(text: str) -> ConfigurationError | None:
     if _NO_S3.search(text):
         return ConfigurationError(
             "Flink needs its plugin for s3:// addresses. useLocalEnv(2, config={'jars': ['s3']}) loads it into this program;\n"
-            "on each host of a cluster, copy what akdl-jars s3 prints into a folder of its own in Flink's folder plugins."
+            "on each host of a cluster, copy what akdl jars s3 prints into a folder of its own in Flink's folder plugins."
         )
     no_provider = _NO_PROVIDER.search(text)  # Flink has none of its own
     if no_provider is not None:
@@ -147,7 +147,7 @@ def in_folder(folder: str) -> list[tuple[str, str]]:
 def _message(kind: str, name: str, known: Sequence[str]) -> str:
     jar, available = _NAMES.get(name, name), f" Available: {', '.join(known)}." if known else ""
     if jar in JARS:
-        hint, second = ": its jar is missing", f"Get it: akdl-jars {jar}"
+        hint, second = ": its jar is missing", f"Get it: akdl jars {jar}"
     else:
         hint, release = did_you_mean(name, [*known, *JARS]), ".".join(map(str, _release(flink_version())))
         jar, second = "GROUP:ARTIFACT:VERSION", f"A {kind} that is not part of Flink needs a jar built for Flink {release}."

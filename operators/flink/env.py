@@ -101,7 +101,7 @@ def useLocalEnv(parallelism: int, flinkHome: str | dict[str, Any] | None = None,
         parallelism: Subtasks of each operator, at least 1.
         flinkHome: Not used, as the package apache-flink brings Flink; a dict here is taken for `config`.
         config: Entries of Flink's configuration. Two are ours: `debug_mode=True` shows on this console what scripts print, and
-            `jars=["kafka", ...]` are names that `akdl-jars --list` knows, Maven coordinates or paths of jars for the jobs.
+            `jars=["kafka", ...]` are names that `akdl jars --list` knows, Maven coordinates or paths of jars for the jobs.
     """
     if isinstance(flinkHome, dict):
         flinkHome, config = None, flinkHome

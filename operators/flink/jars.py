@@ -1,4 +1,4 @@
-"""`akdl-jars NAME...`: jars of connectors and formats from a Maven repository, in a cache of the user."""
+"""`akdl jars NAME...`: jars of connectors and formats from a Maven repository, in a cache of the user."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _PLUGINS = "flink-s3-fs-"  # which Flink loads from folders of plugins alone
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        prog="akdl-jars", description="Get jars of connectors and formats that fit this Flink, and print their paths."
+        prog="akdl jars", description="Get jars of connectors and formats that fit this Flink, and print their paths."
     )
     parser.add_argument("jars", metavar="NAME", nargs="*", help=f"{', '.join(JARS)}; or GROUP:ARTIFACT:VERSION")
     parser.add_argument("--list", action="store_true", help="show the names, and which jars are there")
@@ -174,7 +174,7 @@ def _fetch(coordinate: str, path: str, repository: str | None) -> None:
     except FileError as error:
         raise ConfigurationError(
             f"jars: {coordinate} was not fetched from {shown(base)}: {masked(str(error), base)}. To use another repository, "
-            "set AKDL_MAVEN_REPOSITORY or give akdl-jars --repository URL"
+            "set AKDL_MAVEN_REPOSITORY or give akdl jars --repository URL"
         ) from None
 
 

@@ -137,13 +137,13 @@ STALL_TIMEOUT = Param(
 )  # fmt: skip
 LOG_DIR = Param(
     "logDir", "str",
-    "Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into "
+    "Where the record of a run stays, which `akdl report` makes a page of, and what a script logs for TensorBoard into "
     "`task_config.log_dir`: a folder, or an address of a storage. None if unset.", filled_text, None,
 )  # fmt: skip
 KEEP_FAILED_ROWS = Param(
     "keepFailedRows", "bool",
     "With logDir: a script that fails leaves a file there with the rows that it read last, its files, parameters and "
-    "environment, which `akdl-replay` runs again. Variables and parameters with secrets are left out or masked.", flag, False,
+    "environment, which `akdl replay` runs again. Variables and parameters with secrets are left out or masked.", flag, False,
 )  # fmt: skip
 PROGRESS = Param("progress", "bool", "Show the progress of the job: on a terminal, in a notebook, or in a log.", flag, True)
 LOG_FILE_SIZE = Param("logFileSize", "int", "Bytes of a process's log file; then a new one is begun.", count(1), 100 << 20)

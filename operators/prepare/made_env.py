@@ -1,4 +1,4 @@
-"""`akdl-env`, and the Python environments that it shows: made by uv from requirements, once, in a cache of the user."""
+"""`akdl env`, and the Python environments that it shows: made by uv from requirements, once, in a cache of the user."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _TREE = re.compile(r"^[\s×╰├─▶│]*((error|cause): )?", re.MULTILINE)  
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="akdl-env", description="Python environments that were made for scripts.")
+    parser = argparse.ArgumentParser(prog="akdl env", description="Python environments that were made for scripts.")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     commands.add_parser("list", help="show the environments")
     make = commands.add_parser("make", help="make an environment, or find it, and print its Python")
@@ -232,7 +232,7 @@ def _removed(names: Sequence[str]) -> Iterator[str]:
         there = _environments(Path(cache_folder("envs")))
         found = [each for each in there if name == "all" or (name and each.name.startswith(name))]
         if not found and name != "all":
-            raise ConfigurationError(f"there is no environment {name!r}; akdl-env list shows them")
+            raise ConfigurationError(f"there is no environment {name!r}; akdl env list shows them")
         for folder in found:
             remove_unused(str(folder))
             yield f"{folder.name[:12]}  {'is in use and stays' if folder.exists() else 'removed'}"

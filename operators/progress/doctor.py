@@ -1,4 +1,4 @@
-"""`akdl-doctor [--cluster HOST:PORT] [SCRIPT...]`: check whether jobs can run here; 1 where something is WRONG."""
+"""`akdl doctor [--cluster HOST:PORT] [SCRIPT...]`: check whether jobs can run here; 1 where something is WRONG."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Finding:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="akdl-doctor", description="Look whether jobs can run here.")
+    parser = argparse.ArgumentParser(prog="akdl doctor", description="Look whether jobs can run here.")
     parser.add_argument(
         "--cluster", metavar="HOST:PORT", help="look at a Flink cluster too, at its REST endpoint, or https://[USER@]HOST:PORT"
     )
@@ -144,7 +144,7 @@ def jars() -> Iterator[Finding]:
         remedy = "" if names else "install apache-flink again"
         yield Finding(OK if names else WRONG, title, names or f"none in {folder}", remedy)
     if (CONNECTOR, "kafka") not in found:
-        remedy = "to use Kafka: akdl-jars kafka, and name it in config={'jars': ['kafka']}"
+        remedy = "to use Kafka: akdl jars kafka, and name it in config={'jars': ['kafka']}"
         yield Finding(NOTE, "Jars", f"without kafka in {folder}", remedy)
 
 
@@ -279,7 +279,3 @@ def _look_into(named: str, no_tensorflow: bool = False) -> tuple[str, str]:
             interpreter.release()
     except (BridgeError, OSError) as error:
         return WRONG, str(error)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

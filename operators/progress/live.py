@@ -1,4 +1,4 @@
-"""`akdl-top` and `akdl-stacks`: what the processes of running scripts do, and where they stand."""
+"""`akdl top` and `akdl stacks`: what the processes of running scripts do, and where they stand."""
 
 from __future__ import annotations
 
@@ -83,12 +83,12 @@ class Cluster:
 
 def top(arguments: Sequence[str] | None = None) -> int:
     """Print a table of the members of each script: phase, rows, step, processors, memory, and who waits for whom."""
-    return _run("akdl-top", "Show what the processes of running scripts do.", arguments, _print_tables)
+    return _run("akdl top", "Show what the processes of running scripts do.", arguments, _print_tables)
 
 
 def stacks(arguments: Sequence[str] | None = None) -> int:
     """Print where each thread of the scripts stands."""
-    return _run("akdl-stacks", "Show where the processes of running scripts stand.", arguments, _print_stacks)
+    return _run("akdl stacks", "Show where the processes of running scripts stand.", arguments, _print_stacks)
 
 
 def _run(command: str, what: str, arguments: Sequence[str] | None, show: Callable[[Program | Cluster], bool]) -> int:

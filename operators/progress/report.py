@@ -1,4 +1,4 @@
-"""`akdl-report RECORD [PAGE]`: turn the record of a run into one self-contained HTML page."""
+"""`akdl report RECORD [PAGE]`: turn the record of a run into one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _Curve = tuple[str, list[tuple[float, float]]]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="akdl-report", description="Make one HTML page of the record of a run.")
+    parser = argparse.ArgumentParser(prog="akdl report", description="Make one HTML page of the record of a run.")
     parser.add_argument("record", metavar="RECORD", help="a file in a logDir, at any address")
     parser.add_argument(
         "page",
@@ -189,7 +189,3 @@ def _axis(begin_s: float, end_s: float, top: int) -> str:
 
 def _svg(height: int, shapes: Sequence[str]) -> str:
     return f'<svg viewBox="0,0,{_WIDTH},{height}" xmlns="http://www.w3.org/2000/svg" role="img">{"".join(shapes)}</svg>'
-
-
-if __name__ == "__main__":
-    sys.exit(main())

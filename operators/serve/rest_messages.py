@@ -62,7 +62,7 @@ class Target(NamedTuple):
             unknown = f"Servable not found for request: {wanted}" if action else f"Could not find {versions} of model {name}"
             raise RefusedRequest(unknown, 404)
         if action in (":classify", ":regress"):
-            raise RefusedRequest(f"akdl-serve has no {action}: send the inputs to :predict", 501)
+            raise RefusedRequest(f"akdl serve has no {action}: send the inputs to :predict", 501)
         return (action or "/status")[1:].lower()
 
     def status(self) -> object:
@@ -91,7 +91,7 @@ class Target(NamedTuple):
         if not isinstance(key, str):
             raise RefusedRequest("'signature_name' key must be a string value")
         if key not in ("", self.signature.key):
-            raise RefusedRequest(f'Serving signature name: "{key}" not found in signature def, see --signature of akdl-serve')
+            raise RefusedRequest(f'Serving signature name: "{key}" not found in signature def, see --signature of akdl serve')
         if ("instances" in request) == ("inputs" in request):
             both = "Not formatted correctly expecting only one of 'inputs' or 'instances' keys to exist"
             raise RefusedRequest(both if "inputs" in request else "Missing 'inputs' or 'instances' key")

@@ -1,4 +1,4 @@
-"""`akdl-serve MODEL`: a saved pipeline or a SavedModel, for clients of TensorFlow Serving's REST API.
+"""`akdl serve MODEL`: a saved pipeline or a SavedModel, for clients of TensorFlow Serving's REST API.
 
 One process: the event loop carries requests and answers, a thread reads and writes the JSON of large ones, and one predicts.
 SIGTERM and Ctrl-C end it: requests under way get some seconds, and a batch that takes longer ends with the process.
@@ -65,7 +65,7 @@ _OPTIONS: list[tuple[str, str | float | None, str]] = [
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until a signal comes."""
-    parser = argparse.ArgumentParser(prog="akdl-serve", description="Serve a model as TensorFlow Serving's REST API does.")
+    parser = argparse.ArgumentParser(prog="akdl serve", description="Serve a model as TensorFlow Serving's REST API does.")
     parser.add_argument("model", metavar="MODEL", help="SavedModel, folder of numbered ones, archive, or saved pipeline")
     for name, default, text in _OPTIONS:
         parser.add_argument(f"--{name}", default=default, type=str if default is None else type(default), help=text)
@@ -76,12 +76,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _serve(given)
     except ImportError as error:
         parser.exit(
-            1, f"akdl-serve needs the package {error.name}: install the extras tf and serve of akdl, as you installed akdl\n"
+            1, f"akdl serve needs the package {error.name}: install the extras tf and serve of akdl, as you installed akdl\n"
         )
     except ModelError as error:
-        parser.exit(1, f"akdl-serve: {error}; a saved pipeline needs --columns 'x0 FLOAT, x1 FLOAT'\n")
+        parser.exit(1, f"akdl serve: {error}; a saved pipeline needs --columns 'x0 FLOAT, x1 FLOAT'\n")
     except (BridgeError, ServingError, OSError) as error:
-        parser.exit(1, f"akdl-serve: {error}\n".replace("signatureDefKey", "--signature"))
+        parser.exit(1, f"akdl serve: {error}\n".replace("signatureDefKey", "--signature"))
     return 0
 
 
@@ -118,7 +118,7 @@ def _serve(given: argparse.Namespace) -> None:
         gc.set_threshold(100_000, 10, 10)
         listening.listen(BACKLOG)
         url = f"http://{given.host}:{listening.getsockname()[1]}/v1/models/{served.target.name}"
-        print(f"akdl-serve: {served.target.name}, version {served.target.version}, at {url}", flush=True)
+        print(f"akdl serve: {served.target.name}, version {served.target.version}, at {url}", flush=True)
         with suppress(KeyboardInterrupt, SystemExit):
             uvicorn.Server(config).run(sockets=[listening])
         served.close()
@@ -281,7 +281,3 @@ class RestApplication:
         if values > most:
             raise RefusedRequest(f"the request has about {values} values, more than {most} (--max-mb)", 413)
         return self._target.columns(body)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.process, pytest.mark.tf]
 SCRIPT = pathlib.Path(__file__).with_name("scripts") / "data_errors.py"
 INPUT = Schema.parse("id BIGINT, word STRING, number DOUBLE, cells ARRAY<FLOAT>")
 OUTPUT = Schema.parse("id BIGINT NOT NULL, word STRING NOT NULL")
-SAME = "akdl-replay: the error of the job"
+SAME = "akdl replay: the error of the job"
 ROWS, CHUNK, BAD = 4_000, 500, 2_718
 PICTURE = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 # What is wrong in one row, by the script that fails on it: columns and their cells; the length of an array.
@@ -109,20 +109,20 @@ def failed(
 
 def replayed(text: str, typed: str | None = None) -> subprocess.CompletedProcess[str]:
     """Run the command that an error names, without the debugger unless something is typed into it."""
-    (command,) = re.findall("^Replay it with: akdl-replay --pdb (.*)$", text, re.MULTILINE)
+    (command,) = re.findall("^Replay it with: akdl replay --pdb (.*)$", text, re.MULTILINE)
     debugger = [] if typed is None else ["--pdb"]
     return subprocess.run(
-        [sys.executable, "-m", "akdl.replay", *debugger, *shlex.split(command)], input=typed, capture_output=True, text=True, timeout=4 * DEADLINE_S
+        [sys.executable, "-m", "akdl", "replay", *debugger, *shlex.split(command)], input=typed, capture_output=True, text=True, timeout=4 * DEADLINE_S
     )  # fmt: skip
 
 
-@pytest.mark.fault("scripts", "A data error of one row is reproduced by akdl-replay without Flink")
+@pytest.mark.fault("scripts", "A data error of one row is reproduced by akdl replay without Flink")
 @pytest.mark.parametrize("error", PLANTED)
 def test_a_planted_error_is_reproduced_by_one_command(tmp_path: pathlib.Path, error: str) -> None:
     text = failed(tmp_path / "runs", error, PLANTED[error])
     done = replayed(text)
     assert (done.returncode, done.stderr.splitlines()[-1]) == (1, SAME), text + done.stderr
-    assert "akdl-replay --pdb /" in summary_of(text) and len(list(tmp_path.glob("**/*.*"))) == 1
+    assert "akdl replay --pdb /" in summary_of(text) and len(list(tmp_path.glob("**/*.*"))) == 1
 
 
 @pytest.mark.parametrize("kind", ["batch", "stream"])
@@ -133,7 +133,7 @@ def test_the_last_rows_alone_are_kept(tmp_path: pathlib.Path, kind: str) -> None
     assert path.stat().st_size < LAST_BYTES + 100_000 < 20_000 * 2_000
     done = replayed(text)
     assert (done.returncode, done.stderr.splitlines()[-1]) == (1, SAME), text + done.stderr
-    first = re.search(r"akdl-replay: TestOp, chief 0, from row (\d+) of its rows", done.stderr)
+    first = re.search(r"akdl replay: TestOp, chief 0, from row (\d+) of its rows", done.stderr)
     assert first is not None and 0 < int(first[1]) <= 20_000
 
 
@@ -168,7 +168,7 @@ def test_nothing_secret_is_kept_and_nobody_else_may_read_it(tmp_path: pathlib.Pa
 
 def test_a_script_that_does_not_fail_again(tmp_path: pathlib.Path) -> None:
     done = replayed(failed(tmp_path / "runs", "fails_once", {}, params={"marker": str(tmp_path / "seen")}))
-    assert (done.returncode, done.stderr.splitlines()[-1]) == (0, "akdl-replay: no error; the job had RuntimeError: not yet")
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (0, "akdl replay: no error; the job had RuntimeError: not yet")
 
 
 @pytest.mark.parametrize(

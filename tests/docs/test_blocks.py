@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import yaml
 
+from akdl.__main__ import COMMANDS
 from tests.support.deadline import DEADLINE_S
 from tests.support.environment import ENVIRONMENT
 from tests.support.page_blocks import KAFKA, POSTGRESQL, REST_PORT, ROOT, S3, Block, blocks, pages
@@ -83,12 +84,13 @@ def commands() -> list[tuple[str, list[str]]]:
 
 def test_commands_exist() -> None:
     targets = set(re.findall(r"^(\w[\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    scripts = set(re.findall(r'"(akdl-[\w-]+)"', (ROOT / "setup.py").read_text()))
     wrong = []
     for line, words in commands():
         program = words[0].rsplit("/", 1)[-1]
-        known = program in PROGRAMS | scripts or words[0].startswith(("$FLINK_HOME/bin/", "VALUE"))
-        if program == "make":
+        known = program in PROGRAMS or words[0].startswith(("$FLINK_HOME/bin/", "VALUE"))
+        if program == "akdl":
+            known = words[1] in COMMANDS
+        elif program == "make":
             known = {word for word in words[1:] if "=" not in word} <= targets
         if program.startswith("python") and "-m" in words:
             known = importlib.util.find_spec(words[words.index("-m") + 1]) is not None

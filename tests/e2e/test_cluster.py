@@ -260,7 +260,7 @@ def test_secrets_are_neither_in_the_rest_endpoint_nor_in_logs_nor_in_command_lin
     logs = "\n".join(path.read_text(errors="replace") for path in cluster.log_folder.iterdir() if path.is_file())
     logs = re.sub(".*FileSourceSplit.*", "", logs)  # Flink writes the addresses that it reads itself
     assert rows == [2] and "akdl.entry" in commands and "rows.csv" in said and "main.py" in logs
-    places = {"REST": said, "akdl-top": live, "command lines": commands, "logs": logs}
+    places = {"REST": said, "akdl top": live, "command lines": commands, "logs": logs}
     assert {place: leaks(text) for place, text in places.items() if leaks(text)} == {}
 
 
@@ -296,7 +296,7 @@ def test_python_workers_that_block_at_their_start(
     assert rows == [9]
 
 
-@pytest.mark.fault("scripts", "`akdl-top` and `akdl-stacks` show one job of a cluster, with all threads of its scripts")
+@pytest.mark.fault("scripts", "`akdl top` and `akdl stacks` show one job of a cluster, with all threads of its scripts")
 def test_one_of_two_jobs_is_shown(cluster: FlinkCluster, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     useRemoteEnv(cluster.host, cluster.rest_port, 1)
     jobs = []

@@ -17,7 +17,7 @@ from tests.support.flink_cluster import flink_cluster
 pytestmark = [pytest.mark.cluster, pytest.mark.own_processes]
 
 
-@pytest.mark.fault("scripts", "Progress, `akdl-top`, `akdl-stacks` and logs of processes need no variable of a cluster's hosts")
+@pytest.mark.fault("scripts", "Progress, `akdl top`, `akdl stacks` and logs of processes need no variable of a cluster's hosts")
 def test_a_script_is_seen_on_a_cluster_that_flinks_scripts_started(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -112,7 +112,7 @@ def without_val(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def run_cli(folder: Path, workers: int, arguments: list[str], timeout_s: float = 5 * DEADLINE_S) -> list[str]:
-    """Run `akdl-keras` in each worker of a group and return what each printed; all have to end well."""
+    """Run `akdl keras` in each worker of a group and return what each printed; all have to end well."""
     folder.mkdir(parents=True, exist_ok=True)
     cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(workers)]}
     processes = []
@@ -121,7 +121,7 @@ def run_cli(folder: Path, workers: int, arguments: list[str], timeout_s: float =
         for index, log in enumerate(logs):
             tf_config = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})
             variables = {"TF_CONFIG": tf_config} if workers > 1 else {}
-            processes.append(PythonProcess(["-m", "akdl.keras", *arguments], variables, folder, log))
+            processes.append(PythonProcess(["-m", "akdl", "keras", *arguments], variables, folder, log))
         deadline = time.monotonic() + timeout_s
         while any(process.poll() is None for process in processes):
             failed = [log for log, process in zip(logs, processes) if process.poll() not in (None, 0)]

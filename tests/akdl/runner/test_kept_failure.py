@@ -60,7 +60,7 @@ def kept(folder: pathlib.Path, work: pathlib.Path, rows: FileRows, **changes: An
 def test_what_is_kept(tmp_path: pathlib.Path, work: pathlib.Path, rows: FileRows, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_failure, "FILES_BYTES", 500)
     path = tmp_path / "runs" / "failure-worker-3-2.tar"
-    assert kept(tmp_path / "runs", work, rows) == f"Replay it with: akdl-replay --pdb {path}"
+    assert kept(tmp_path / "runs", work, rows) == f"Replay it with: akdl replay --pdb {path}"
     with tarfile.open(path) as archive:
         assert sorted(archive.getnames()) == [
             ".akdl/extra-1.tfrecords", ".akdl/failure.json", ".akdl/rows", "data", "data/words.txt", "script.py",

@@ -60,7 +60,7 @@ def test_types_large_integers_stay_exact() -> None:
 
 @pytest.mark.parametrize("cells", [[["x" * 1_000_000], *[["y"]] * 255], [["x" * 1_000_000, *["y"] * 255]]])
 def test_memory_of_texts_in_lists_is_proportional_to_them(cells: list[Any]) -> None:
-    """For example in a request to akdl-serve, in which numpy would give each text the room of the longest."""
+    """For example in a request to akdl serve, in which numpy would give each text the room of the longest."""
     tracemalloc.start()
     try:
         if len(cells) > 1:

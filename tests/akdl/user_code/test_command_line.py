@@ -6,7 +6,8 @@ import io
 
 import pytest
 
-from akdl.user_code.command_line import FAILED, INTERRUPTED, WRONG, say
+from akdl.user_code.command_line import FAILED, INTERRUPTED, WRONG, say, settings
+from akdl.user_code.config_file import ConfigError
 
 
 def test_lines_are_written_at_once(capsys: pytest.CaptureFixture[str]) -> None:
@@ -21,3 +22,9 @@ def test_lines_are_written_at_once(capsys: pytest.CaptureFixture[str]) -> None:
 def test_exit_codes() -> None:
     """Documented in the modules of the commands."""
     assert (FAILED, WRONG, INTERRUPTED) == (1, 2, 130)
+
+
+def test_settings_are_keys_and_values() -> None:
+    assert list(settings(["epochs=3", "place=a=b"])) == [("epochs", "3"), ("place", "a=b")]
+    with pytest.raises(ConfigError, match="--set epochs: expected key=value"):
+        list(settings(["epochs"]))

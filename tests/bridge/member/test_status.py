@@ -64,7 +64,7 @@ def test_the_log_folder_is_that_of_the_task_manager_whose_environment_does_not_n
 
 
 def test_a_local_program_keeps_statuses_in_its_own_folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A shell from which a cluster was started exports the variable to local programs too, and akdl-top has to find them."""
+    """A shell from which a cluster was started exports the variable to local programs too, and akdl top has to find them."""
     monkeypatch.setenv("FLINK_LOG_DIR", str(tmp_path / "log"))
     (own := tmp_path / "own").mkdir()
     StatusFile("g-chief-0-0", 1.0, str(own)).write(status_of("g", 0, "chief 0"), 1.0)

@@ -33,7 +33,7 @@ python-arrow-source
 def test_the_jar_of_a_connector() -> None:
     first, command, travels, place = str(missing_jar(KAFKA)).splitlines()
     assert first == "Flink has no connector 'kafka': its jar is missing. Available: blackhole, datagen."
-    assert command == "Get it: akdl-jars kafka"
+    assert command == "Get it: akdl jars kafka"
     assert travels == "It travels with jobs: useLocalEnv(2, config={'jars': ['kafka']});"
     assert place == f"or copy it into {lib_folder()}, and into the lib folder of a cluster."
 
@@ -42,9 +42,9 @@ def test_the_jar_of_a_format() -> None:
     text = "Could not find any format factory for identifier 'parquet' in the classpath.\n\tat org.apache"
     told = str(missing_jar(text))
     assert told.startswith("Flink has no format 'parquet': its jar is missing. Available: canal-json, csv, ")
-    assert "akdl-jars parquet\n" in told
+    assert "akdl jars parquet\n" in told
     told = str(missing_jar(KAFKA.replace("'kafka'", "'jdbc'")))
-    assert "no connector 'jdbc': its jar" in told and "akdl-jars jdbc-postgresql\n" in told
+    assert "no connector 'jdbc': its jar" in told and "akdl jars jdbc-postgresql\n" in told
 
 
 def test_the_plugin_of_a_storage() -> None:
@@ -53,7 +53,7 @@ def test_the_plugin_of_a_storage() -> None:
     assert (
         told.startswith("Flink needs its plugin for s3:// addresses. ")
         and "'jars': ['s3']" in told
-        and "akdl-jars s3 prints" in told
+        and "akdl jars s3 prints" in told
     )
     assert missing_jar(text.format("gs")) is None
 
@@ -77,7 +77,7 @@ Caused by: org.apache.flink.table.api.ValidationException: Could not find any fa
 'org.apache.flink.table.factories.ModelProviderFactory' in the classpath.
 """
     told = str(missing_jar(text)).splitlines()
-    assert told[:2] == ["Flink has no model provider 'akdl': its jar is missing.", "Get it: akdl-jars akdl"]
+    assert told[:2] == ["Flink has no model provider 'akdl': its jar is missing.", "Get it: akdl jars akdl"]
     assert "config={'jars': ['akdl']}" in told[2]
     assert "needs a jar built for Flink" in str(missing_jar(text.replace("'akdl'", "'openai'")))
 
@@ -135,6 +135,6 @@ def test_tables_without_their_jar(env: MLEnv) -> None:
     for words, call in calls.items():
         with pytest.raises(ConfigurationError, match=words) as raised:
             call()
-        assert "akdl-jars " in str(raised.value) and len(str(raised.value).splitlines()) == 4
+        assert "akdl jars " in str(raised.value) and len(str(raised.value).splitlines()) == 4
     with pytest.raises(Exception, match="Object 'nowhere' not found"):  # others are Flink's
         tables.sql_query("SELECT * FROM nowhere")

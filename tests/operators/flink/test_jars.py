@@ -274,5 +274,5 @@ def test_jars_of_an_environment(tmp_path: pathlib.Path, monkeypatch: pytest.Monk
 
 
 def test_the_command_is_installed() -> None:
-    done = subprocess.run([pathlib.Path(sys.executable).with_name("akdl-jars"), "--help"], capture_output=True, text=True)
-    assert done.returncode == 0 and done.stdout.startswith("usage: akdl-jars ")
+    done = subprocess.run([pathlib.Path(sys.executable).with_name("akdl"), "jars", "--help"], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.startswith("usage: akdl jars ")

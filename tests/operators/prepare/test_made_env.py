@@ -132,8 +132,8 @@ def test_the_cache_keeps_the_last_used(cache: pathlib.Path, monkeypatch: pytest.
 
 def test_the_command(cache: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "requirements.txt").write_text("tensorflow\n")
-    command = pathlib.Path(sys.executable).with_name("akdl-env")
-    made = subprocess.run([command, "make", tmp_path / "requirements.txt"], capture_output=True, text=True)
+    command = pathlib.Path(sys.executable).with_name("akdl")
+    made = subprocess.run([command, "env", "make", tmp_path / "requirements.txt"], capture_output=True, text=True)
     assert made.returncode == 0, made.stderr
     assert version_in(made.stdout.strip(), "tensorflow") == "2.21.0" and "made it in" in made.stderr
     assert main(["list"]) == 0

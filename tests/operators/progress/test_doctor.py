@@ -248,7 +248,7 @@ def test_connectors_and_formats(monkeypatch: pytest.MonkeyPatch, tmp_path: pathl
     connectors, formats, jars = doctor.jars()
     assert states([connectors, formats, jars]) == [OK, OK, NOTE]
     assert "filesystem" in connectors.found and "json" in formats.found
-    assert jars.found.startswith("without kafka in ") and "akdl-jars kafka, " in jars.remedy
+    assert jars.found.startswith("without kafka in ") and "akdl jars kafka, " in jars.remedy
     monkeypatch.setattr(doctor, "lib_folder", lambda: str(tmp_path))
     assert states(doctor.jars()) == [WRONG, WRONG, NOTE]
 

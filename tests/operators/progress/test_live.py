@@ -1,4 +1,4 @@
-"""What `akdl-top` and `akdl-stacks` say of running scripts."""
+"""What `akdl top` and `akdl stacks` say of running scripts."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def hanging() -> Iterator[Member]:
 
 
 @pytest.mark.process
-@pytest.mark.fault("scripts", "`akdl-top` and `akdl-stacks` show where a script stands that makes no progress, from any shell")
+@pytest.mark.fault("scripts", "`akdl top` and `akdl stacks` show where a script stands that makes no progress, from any shell")
 def test_a_script_of_this_host(hanging: Member, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "_STILL_S", 1.0)
 
@@ -80,7 +80,7 @@ def test_a_script_of_this_host(hanging: Member, capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.process
-@pytest.mark.fault("scripts", "`akdl-stacks` does no harm to a process that is starting or ending")
+@pytest.mark.fault("scripts", "`akdl stacks` does no harm to a process that is starting or ending")
 def test_stacks_of_a_script_from_its_start_to_its_end(hanging: Member, capsys: pytest.CaptureFixture[str]) -> None:
     def shown() -> str:
         stacks([str(os.getpid())])

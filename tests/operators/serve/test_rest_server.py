@@ -33,7 +33,7 @@ from tests.support.environment import ENVIRONMENT
 from tests.support.leftovers import DEADLINE_S
 
 needs_tf = pytest.mark.tf
-LINE = re.compile(r"akdl-serve: (\S+), version (\d+), at http://127.0.0.1:(\d+)/v1/models/\1\n")
+LINE = re.compile(r"akdl serve: (\S+), version (\d+), at http://127.0.0.1:(\d+)/v1/models/\1\n")
 TOKEN = "s3cret-of-the-test"
 
 
@@ -42,7 +42,7 @@ class Served:
 
     def __init__(self, temp: pathlib.Path, *arguments: str, **variables: str) -> None:
         self.temp = temp
-        command = [sys.executable, "-m", "operators.serve.rest_server", *arguments]
+        command = [sys.executable, "-m", "akdl", "serve", *arguments]
         if "--port" not in arguments:
             command += ["--port", "0"]
         self.process = subprocess.Popen(
@@ -434,11 +434,11 @@ def test_scalars_as_tensorflow_serving_answers_them(tmp_path: pathlib.Path) -> N
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["/nowhere"], "akdl-serve: .*/nowhere"),
-        (["/nowhere", "--columns", "x FLOAT"], "akdl-serve: the saved pipeline model cannot be read: .*/nowhere"),
-        (["/nowhere", "--host", "0.0.0.0"], "akdl-serve: --host 0.0.0.0: other hosts can reach it, which needs AKDL_SERVE_TOKEN or --token-file"),
-        (["/nowhere", "--token-file", "/dev/null"], "akdl-serve: the token in /dev/null is empty"),
-        (["/nowhere", "--port", "{taken}"], "akdl-serve: .*Address already in use"),
+        (["/nowhere"], "akdl serve: .*/nowhere"),
+        (["/nowhere", "--columns", "x FLOAT"], "akdl serve: the saved pipeline model cannot be read: .*/nowhere"),
+        (["/nowhere", "--host", "0.0.0.0"], "akdl serve: --host 0.0.0.0: other hosts can reach it, which needs AKDL_SERVE_TOKEN or --token-file"),
+        (["/nowhere", "--token-file", "/dev/null"], "akdl serve: the token in /dev/null is empty"),
+        (["/nowhere", "--port", "{taken}"], "akdl serve: .*Address already in use"),
     ],
 )  # fmt: skip
 def test_a_start_that_fails(

@@ -1,11 +1,11 @@
-"""Run `akdl-estimator` for each list of arguments in a JSON text; write exit codes and errors as JSON into a file."""
+"""Run `akdl estimator` for each list of arguments in a JSON text; write exit codes and errors as JSON into a file."""
 
 import contextlib
 import io
 import json
 import sys
 
-from akdl.estimator.__main__ import main
+from akdl.estimator.estimator_command import main
 
 found = []
 for arguments in json.loads(sys.argv[1]):

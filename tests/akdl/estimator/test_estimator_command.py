@@ -1,4 +1,4 @@
-"""`akdl-estimator`: arguments, what it prints, exit codes; alone and in a group, on the digits of the example."""
+"""`akdl estimator`: arguments, what it prints, exit codes; alone and in a group, on the digits of the example."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from akdl.estimator.__main__ import main
+from akdl.estimator.estimator_command import main
 from akdl.user_code.module import load_module
 from tests.akdl.estimator.support import ENVIRONMENT, EXAMPLES, SCRIPTS, run_group, signature
 from tests.support.deadline import DEADLINE_S
@@ -198,7 +198,7 @@ def test_workers_in_step_without_a_chief(tmp_path: Path, tensorflow: str) -> Non
 
     python = TF_1.python() if tensorflow == "1.15" else None
     (tmp_path / "params.json").write_text(json.dumps({"train_max_steps": 100, "save_checkpoints_steps": 20}))
-    command = ["-m", "akdl.estimator", "train", "--module", str(SCRIPTS / "linear.py"), "--path", "data"]
+    command = ["-m", "akdl", "estimator", "train", "--module", str(SCRIPTS / "linear.py"), "--path", "data"]
     command += ["--params", str(tmp_path / "params.json"), "--model-dir", str(tmp_path / "out")]
     logs = run_group(tmp_path, command, [("worker", 0), ("worker", 1)], python=python)
     assert "2 devices train in step: train_max_steps 100 is 50 steps of each" in logs["worker-0"]
@@ -254,7 +254,7 @@ def test_digits_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 @pytest.mark.slow
 def test_digits_in_a_group(tmp_path: Path) -> None:
     """Two workers, a parameter server and an evaluator; the chief evaluates at the end and exports."""
-    command = ["-m", "akdl.estimator", "train", *FILES, "--path", digits(tmp_path, train=1500, test=300)]
+    command = ["-m", "akdl", "estimator", "train", *FILES, "--path", digits(tmp_path, train=1500, test=300)]
     command += ["--model-dir", str(tmp_path / "out"), "--set", "train_max_steps=200"]
     logs = run_group(tmp_path, command, [("chief", 0), ("worker", 0), ("ps", 0), ("evaluator", 0)])
     assert "exported to" in logs["chief-0"] and all("exported to" not in logs[name] for name in logs if name != "chief-0")

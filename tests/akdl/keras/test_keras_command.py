@@ -1,4 +1,4 @@
-"""`akdl-keras`: arguments, what it prints, exit codes; and the RankNet example."""
+"""`akdl keras`: arguments, what it prints, exit codes; and the RankNet example."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from akdl.keras.__main__ import main
+from akdl.keras.keras_command import main
 from akdl.user_code.module import load_module
 from tests.akdl.keras.support import SCRIPTS, load, mlp_config
 from tests.support.deadline import DEADLINE_S

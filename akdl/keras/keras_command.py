@@ -1,4 +1,4 @@
-"""`akdl-keras train|evaluate|predict CONFIG --module user.py`: the runner from the command line."""
+"""`akdl keras train|evaluate|predict CONFIG --module user.py`: the runner from the command line."""
 
 import argparse
 import logging
@@ -8,7 +8,7 @@ import sys
 from typing import Any, Dict, List, Optional
 
 from akdl.keras.task_configs import EVALUATE, TASKS, TRAIN
-from akdl.user_code.command_line import FAILED, INTERRUPTED, WRONG, say
+from akdl.user_code.command_line import FAILED, INTERRUPTED, WRONG, say, settings
 from akdl.user_code.config_file import ConfigError, read_config, set_value
 from akdl.user_code.module import UserModuleError, load_module
 
@@ -59,10 +59,7 @@ def _run(task: str, config: Dict[str, Any], module: object, placeholders: Dict[s
 def _placeholders(options: argparse.Namespace, config: Dict[str, Any]) -> Dict[str, str]:
     """Return the values of placeholders; values of the config are set in it."""
     found = {} if options.data_path is None else {"DATA_PATH": os.path.abspath(options.data_path)}
-    for setting in options.set:
-        key, equals, value = setting.partition("=")
-        if not equals or not key:
-            raise ConfigError("given", [f"--set {setting}: expected key=value"])
+    for key, value in settings(options.set):
         if re.fullmatch(r"[A-Z][A-Z0-9_]*", key):
             found[key] = value
         else:
@@ -71,7 +68,7 @@ def _placeholders(options: argparse.Namespace, config: Dict[str, Any]) -> Dict[s
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="akdl-keras", description="Train, evaluate or predict with awf_* callbacks.")
+    parser = argparse.ArgumentParser(prog="akdl keras", description="Train, evaluate or predict with awf_* callbacks.")
     parser.add_argument("task", choices=TASKS)
     parser.add_argument("config", metavar="CONFIG", help="JSON file with the task config")
     parser.add_argument("--module", required=True, help="Python file with the callbacks")
@@ -84,7 +81,3 @@ def _parser() -> argparse.ArgumentParser:
         help="set a value of the config, such as optimizer.args.learning_rate=0.1, or, in capitals, a placeholder",
     )
     return parser
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,4 @@
-"""`akdl-estimator train --module my_code.py --path data/`: training with four functions from the command line."""
+"""`akdl estimator train --module my_code.py --path data/`: training with four functions from the command line."""
 
 import argparse
 import logging
@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Optional
 
 from akdl.estimator.parameters import PARAMETERS_FILE, with_defaults
 from akdl.tf_version import EstimatorMissing, require_estimator
-from akdl.user_code.command_line import FAILED, INTERRUPTED, WRONG, say
+from akdl.user_code.command_line import FAILED, INTERRUPTED, WRONG, say, settings
 from akdl.user_code.config_file import ConfigError, read_config, set_value
 from akdl.user_code.module import UserModuleError, load_module
 
@@ -57,17 +57,14 @@ def _params(options: argparse.Namespace) -> Dict[str, Any]:
     params = {} if file is None else read_config(file)
     if options.params is None and file is not None:
         say(f"parameters: {file}")
-    for setting in options.set:
-        key, equals, value = setting.partition("=")
-        if not equals or not key:
-            raise ConfigError("given", [f"--set {setting}: expected key=value"])
+    for key, value in settings(options.set):
         set_value(params, key, value)
     return params
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="akdl-estimator",
+        prog="akdl estimator",
         description="Train an Estimator from model_fn, train_input_fn, eval_input_fn and serving_input_receiver_fn, evaluate "
         "it, and export it as a SavedModel. A second run with the same --model-dir resumes from the last checkpoint.",
     )
@@ -85,7 +82,3 @@ def _parser() -> argparse.ArgumentParser:
         "--set", action="append", default=[], metavar="key=value", help="set a parameter, such as train_max_steps=500"
     )
     return parser
-
-
-if __name__ == "__main__":
-    sys.exit(main())
