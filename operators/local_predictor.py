@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
-from akdl.folders import owned_folder
+from akdl.folders.locked_folder import OwnedFolder, sweep
 from akdl.near_names import listed
 from akdl.serving.loaded_model import BadRow, RowsError, ServingError
 from akdl.serving.model_store import ModelStore
@@ -57,8 +58,8 @@ class LocalPredictor(WithHints):
     """
 
     def __init__(self, path: str, inputSchemaStr: str, trusted: bool = False) -> None:
-        owned_folder.sweep()
-        self._owned = owned_folder.OwnedFolder("akdl_local_")
+        sweep(tempfile.gettempdir())
+        self._owned = OwnedFolder("akdl_local_")
         self._owned.remove_at_exit()
         self._folder = self._owned.path
         self._stages: list[_LoadedStage] = []

@@ -1,7 +1,6 @@
 """Locks on files shared by the programs of one host. The kernel releases a lock when its holder ends, however it ends."""
 
 import fcntl
-import os
 
 
 def try_lock(fd: int) -> bool:
@@ -11,8 +10,3 @@ def try_lock(fd: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def is_linked(fd: int) -> bool:
-    """Test if an open lock file still has its path, and was not removed meanwhile."""
-    return os.fstat(fd).st_nlink > 0

@@ -9,7 +9,7 @@ import os
 import time
 from typing import Callable, Iterator, List, NamedTuple, Sequence
 
-from akdl.folders import owned_folder
+from akdl.folders import locked_folder
 from akdl.folders.private_file import private
 from akdl.process.channel import ChannelError
 from akdl.rows.chunk_file import ChunkFile
@@ -45,7 +45,7 @@ class ExtraFiles:
         folder = shared or self._folder
         if shared:
             try:
-                self._lock = owned_folder.hold(shared)  # until this process ends
+                self._lock = locked_folder.hold(shared)  # until this process ends
             except PermissionError as error:
                 raise ChannelError(f"extra inputs: {error}") from None
         for each in self._inputs:

@@ -22,7 +22,7 @@ import grpc
 from google.protobuf import json_format
 
 from akdl.errors.failure import failure_of
-from akdl.folders.shared_folder import wait_and_remove
+from akdl.folders.locked_folder import remove_unused
 from akdl.process.parent import exit_with_parent, take_settings
 from akdl.serving.loaded_model import ServingError
 from akdl.serving.model import CALL, BatchWatch, WatchedCall
@@ -95,7 +95,7 @@ class ModelServer:
         if self._socket is not None and os.path.exists(self._socket):
             os.remove(self._socket)
         if self._work_dir is not None:
-            wait_and_remove(self._work_dir)
+            remove_unused(self._work_dir, waits=True)
 
     def _load(self) -> None:
         serving = self._serving

@@ -18,7 +18,7 @@ from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Seq
 
 import numpy as np
 
-from akdl.folders.owned_folder import OwnedFolder
+from akdl.folders.locked_folder import OwnedFolder
 from akdl.masking import shown
 from akdl.serving.functions import FunctionModel
 from akdl.serving.loaded_model import BadRow, LoadedModel, ServingError

@@ -16,7 +16,7 @@ import zipfile
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Optional
 
-from akdl.folders.owned_folder import OwnedFolder
+from akdl.folders.locked_folder import OwnedFolder
 from akdl.masking import shown
 from akdl.storage.ak_records import is_ak_file, model_rows
 from akdl.storage.archive import ArchiveError, damage_is_named

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection
 
 import psutil
 
-from akdl.folders import shared_folder
+from akdl.folders import locked_folder
 from akdl.wire.service import ADDRESS_FILE
 from bridge.folders.temporary_places import socket_address
 from bridge.folders.user_folders import model_place
@@ -34,7 +34,7 @@ class ProcessFolder:
 
     def join(self, start: Callable[[int], None]) -> int:
         """Return a writing end of the pipe of a running process; `start` gets the reading end if no process runs."""
-        with shared_folder.locked(self.path):
+        with locked_folder.locked(self.path):
             writing = self._opened(start)
         with _lock:
             _held.setdefault(self._group, []).append(writing)
@@ -89,12 +89,10 @@ class ProcessFolder:
 
     def remove_unused(self) -> None:
         """Remove the folder of a process that has ended, unless a task is about to join or to start another one."""
-        with shared_folder.try_locked(self.path) as is_ours:
-            if is_ours and not self.has_process():
-                shared_folder.remove(self.path)
+        locked_folder.remove_unused(self.path, is_used=self.has_process)
 
     def empty(self) -> None:
-        shared_folder.remove(self.path)
+        locked_folder.remove(self.path)
 
     @property
     def _address_file(self) -> str:

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from akdl.folders.owned_folder import OwnedFolder
+from akdl.folders.locked_folder import OwnedFolder
 from akdl.storage.files import sha256_of
 from bridge.folders.sweep import sweep
 

@@ -1,46 +1,32 @@
-"""Small processes that remove a folder once all processes that use it have ended, also by SIGKILL."""
+"""Small processes that remove a folder once no process holds its lock any more, also when the last one was killed."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
 
-# Its input ends when no process holds the other end of the pipe any more.
-_WHEN_CLOSED = ["/bin/sh", "-c", """trap '' HUP INT TERM; read -r _; exec rm -rf -- "$0" """]
-_WHEN_UNLOCKED = """
-import fcntl, os, shutil, sys
+from akdl.folders.locked_folder import LOCK
+
+# One starts with each script, so it imports only what every Python has loaded anyway: 14 ms instead of 35.
+_WAIT = """
+import fcntl, os, signal, sys
+for each in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+    signal.signal(each, signal.SIG_IGN)
 folder, path = sys.argv[1:]
 lock = os.open(path, os.O_RDWR)
 fcntl.flock(lock, fcntl.LOCK_EX)
-if os.path.exists(path) and os.path.samestat(os.fstat(lock), os.stat(path)):
-    shutil.rmtree(folder, ignore_errors=True)
-    os.unlink(path)
+if os.path.samestat(os.fstat(lock), os.stat(path)):
+    removed = f"{folder}-{os.getpid()}"
+    os.rename(folder, removed)
+    os.execvp("rm", ["rm", "-rf", "--", removed])
 """
 
 
-def remove_when_closed(folder: str) -> int:
-    """Remove a folder when the returned descriptor, and all its copies in other processes, are closed."""
-    reading, writing = os.pipe()
-    try:
-        _start([*_WHEN_CLOSED, folder], reading)
-    except BaseException:
-        os.close(writing)
-        raise
-    finally:
-        os.close(reading)
-    return writing
-
-
 def remove_when_unlocked(folder: str) -> None:
-    """Remove a folder and its lock file, FOLDER.lock, when no process shares the lock any more."""
-    _start([sys.executable, "-I", "-S", "-c", _WHEN_UNLOCKED, folder, f"{folder}.lock"])
-
-
-def _start(command: Sequence[str], stdin: int = subprocess.DEVNULL) -> None:
+    """Remove a folder, see `akdl.folders.locked_folder`, when no process holds its lock any more."""
+    command = [sys.executable, "-I", "-S", "-c", _WAIT, folder, f"{folder}/{LOCK}"]
     process = subprocess.Popen(
-        command, stdin=stdin, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/", start_new_session=True
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/", start_new_session=True
     )
     threading.Thread(target=process.wait, name="akdl-reap", daemon=True).start()

@@ -11,7 +11,7 @@ import tempfile
 import zipimport
 from typing import TYPE_CHECKING
 
-from akdl.folders.owned_folder import OwnedFolder
+from akdl.folders.locked_folder import OwnedFolder
 from akdl.storage.archive import unpack_archive
 from bridge.folders.shadowing import refuse_shadowing
 

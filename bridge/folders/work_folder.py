@@ -10,10 +10,10 @@ import tempfile
 from collections.abc import Sequence
 
 import akdl.wire
-from akdl.folders.owned_folder import OwnedFolder
+from akdl.folders.locked_folder import OwnedFolder
 from akdl.folders.private_file import private
 from bridge.exceptions import ConfigurationError
-from bridge.folders.remover import remove_when_closed
+from bridge.folders.remover import remove_when_unlocked
 from bridge.folders.shipped import path_on_host
 from bridge.settings import UserFile
 
@@ -35,7 +35,7 @@ class WorkFolder:
             if path is None:
                 owned = OwnedFolder("akdl-", place)
                 self.path, self.fds = owned.path, (owned.fd,)
-                self.fds += (remove_when_closed(self.path),)
+                remove_when_unlocked(self.path)
             self.private = os.path.join(self.path, PRIVATE_FOLDER)
             self._fill()
             self.add(user_files)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import glob
 import logging
 import os
-import random
 import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
 
 import akdl.storage.files
-from akdl.folders.file_lock import is_linked, try_lock
+from akdl.folders.locked_folder import hold, locked, remove, remove_unused
 from akdl.process.preflight import NO_TENSORFLOW
 from akdl.storage.archive import ArchiveError, unpack_archive
 from bridge.exceptions import ConfigurationError, refused_at
@@ -31,7 +29,6 @@ logger = logging.getLogger(__name__)
 
 _LOOK_S = 120.0  # for an interpreter to report its versions; TensorFlow is not imported
 _UNPACK_S = 600.0  # for conda-unpack
-_RETRY_S = 0.1  # most until one of several processes tries again to unpack; they wait for random times
 _SHOWN_LINES = 5
 _KEPT_LINES = 1000  # of the output of a program
 _COMPLETE = ".akdl-complete"  # in the folder, once it is complete
@@ -96,50 +93,33 @@ def interpreter_in(folder: str) -> str | None:
 
 def _open_archive(archive: PythonArchive) -> Interpreter:
     folder = os.path.join(environment_place(), archive.sha256[:32])
-    while True:
-        lock = os.open(f"{folder}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        with contextlib.ExitStack() as closing:
-            closing.callback(os.close, lock)
-            if _shares(lock, archive, folder):
-                python = interpreter_in(os.path.join(folder, "env"))
-                assert python is not None
-                closing.pop_all()
-                return Interpreter(python, (lock,))
-
-
-def _shares(lock: int, archive: PythonArchive, folder: str) -> bool:
-    """Share the lock of an unpacked archive, which is unpacked if need be; False when another process was faster.
-
-    A shared lock does not become an exclusive one in one step, so after each change the folder is checked again. No process
-    waits for the exclusive lock: the faster one shares it again once the folder is complete.
-    """
-    complete = os.path.join(folder, _COMPLETE)
-    fcntl.flock(lock, fcntl.LOCK_SH)
-    if not os.path.exists(complete):
-        if not try_lock(lock):
-            time.sleep(random.uniform(0, _RETRY_S))
-            return False
-        is_new = is_linked(lock) and not os.path.exists(complete)
-        if is_new:
-            _unpack(archive, folder)
-        fcntl.flock(lock, fcntl.LOCK_SH)
-        if is_new:
-            remove_when_unlocked(folder)
-    return is_linked(lock) and os.path.exists(complete)
+    complete, unpacking = os.path.join(folder, _COMPLETE), f"{folder}-unpacking"
+    lock = hold(folder)  # by the process that is about to start, until its end
+    try:
+        if not os.path.exists(complete):
+            # The process that is first may run for days with the lock of the folder, so others wait for a lock of its own.
+            with locked(unpacking):
+                if not os.path.exists(complete):
+                    _unpack(archive, folder)
+                    with open(complete, "wb"):
+                        remove_when_unlocked(folder)
+                remove(unpacking)
+    except BaseException:
+        os.close(lock)
+        remove_unused(unpacking)
+        remove_unused(folder)
+        raise
+    python = interpreter_in(os.path.join(folder, "env"))
+    assert python is not None
+    return Interpreter(python, (lock,))
 
 
 def _unpack(archive: PythonArchive, folder: str) -> None:
     started = time.monotonic()
-    try:
-        shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed
-        path = path_on_host(archive.path)
-        found = _fill(os.path.join(folder, "env"), path, archive.sha256)
-        with open(os.path.join(folder, _COMPLETE), "wb"):
-            pass
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.unlink(f"{folder}.lock")
-        raise
+    target = os.path.join(folder, "env")
+    shutil.rmtree(target, ignore_errors=True)  # of a process that was killed
+    path = path_on_host(archive.path)
+    found = _fill(target, path, archive.sha256)
     logger.info("pythonEnv %s: unpacked %s in %.1f s: %s", archive.origin, path, time.monotonic() - started, found)
 
 

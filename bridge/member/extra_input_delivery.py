@@ -11,7 +11,7 @@ from typing import Any
 
 import grpc
 
-from akdl.folders.owned_folder import hold, remove_unused
+from akdl.folders.locked_folder import hold, remove_unused
 from akdl.wire import Chunk, Cluster
 from akdl.wire.serialized import Tally
 from bridge.exceptions import TaskError

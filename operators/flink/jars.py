@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from xml.etree import ElementTree
 
-from akdl.folders.shared_folder import locked
+from akdl.folders.locked_folder import locked
 from akdl.masking import masked, shown
 from akdl.near_names import did_you_mean
 from akdl.storage.files import FileError, fetch, sha256_of

@@ -25,8 +25,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from akdl.folders.owned_folder import hold, remove_unused
-from akdl.folders.shared_folder import locked
+from akdl.folders.locked_folder import hold, locked, remove_unused
 from akdl.masking import masked
 from akdl.process import preflight
 from akdl.storage.whole_file import WholeFile

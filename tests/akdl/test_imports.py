@@ -19,10 +19,10 @@ ROOT = Path(__file__).parents[2]
 ALLOWED = {
     "operators": (
         "bridge",
+        "akdl.versions",
         "akdl.masking",
         "akdl.near_names",
-        "akdl.folders.owned_folder",
-        "akdl.folders.shared_folder",
+        "akdl.folders.locked_folder",
         "akdl.process.preflight",
         "akdl.user_code.module",
         "akdl.wire",
@@ -55,11 +55,10 @@ ALLOWED = {
         "akdl.storage.whole_file",
         "akdl.folders.disk_room",
         "akdl.folders.file_lock",
-        "akdl.folders.owned_folder",
+        "akdl.folders.locked_folder",
         "akdl.process.parent",
         "akdl.process.preflight",
         "akdl.folders.private_file",
-        "akdl.folders.shared_folder",
     ),
     "akdl": (),
 }

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from akdl.folders.file_lock import is_linked, try_lock
+from akdl.folders.file_lock import try_lock
 
 
 @contextmanager
@@ -41,14 +41,6 @@ def test_other_errors_are_not_taken_for_a_lock_of_another(tmp_path: pathlib.Path
         pass
     with pytest.raises(OSError, match="Bad file descriptor"):
         try_lock(fd)
-
-
-def test_a_removed_file_is_no_longer_the_lock(tmp_path: pathlib.Path) -> None:
-    with opened(tmp_path / "lock") as first:
-        assert is_linked(first)
-        os.remove(tmp_path / "lock")
-        with opened(tmp_path / "lock") as second:
-            assert not is_linked(first) and is_linked(second)
 
 
 HOLDER = """

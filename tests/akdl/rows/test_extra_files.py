@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from akdl.folders.owned_folder import LOCK, remove_unused
+from akdl.folders.locked_folder import LOCK, remove_unused
 from akdl.process.channel import ChannelError
 from akdl.rows.extra_files import ExtraFile, ExtraFiles
 from akdl.wire import Rows, TableColumn

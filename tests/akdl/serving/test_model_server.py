@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import logging
 import os
 import pathlib
@@ -20,6 +19,7 @@ import grpc
 import pytest
 from google.protobuf import json_format
 
+from akdl.folders.locked_folder import locked
 from akdl.serving.model_stream import publish
 from akdl.wire import Description, Empty, Notices, Offer, Prediction, Serving, TableColumn
 from akdl.wire.columns import decode_columns, encode_columns
@@ -264,10 +264,8 @@ def test_the_work_folder_stays_while_somebody_is_about_to_join() -> None:
     """Else what the next process of the same job has put there would go with this one."""
     with tempfile.TemporaryDirectory(prefix="s-") as folder:
         work = pathlib.Path(folder, "work")
-        work.mkdir()
         server = Server(Serving(), folder, AKDL_WORK_DIR=str(work))
-        with open(work / "lock", "wb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with locked(str(work)):
             Client(server.address).describe()
             os.close(server.pipe)
             wait_until(lambda: not os.path.exists(f"{folder}/model.sock"), "the server cleans up")

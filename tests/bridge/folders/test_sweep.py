@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 
 import psutil
 import pytest
 
+from akdl.folders.locked_folder import LOCK
 from bridge.folders.process_folder import ProcessFolder
 from bridge.folders.sweep import sweep
 from bridge.folders.user_folders import model_place
@@ -23,8 +25,8 @@ import subprocess, sys
 from bridge.folders.work_folder import WorkFolder
 from operators.local_predictor import LocalPredictor
 from bridge.folders.program_folder import program_folder
-import akdl.folders.owned_folder
-folders = [WorkFolder(()).path, program_folder(), akdl.folders.owned_folder.OwnedFolder("akdl_local_").path]
+from akdl.folders.locked_folder import OwnedFolder
+folders = [WorkFolder(()).path, program_folder(), OwnedFolder("akdl_local_").path]
 print(*folders, flush=True)
 sys.stdin.read()
 """
@@ -90,8 +92,8 @@ def test_a_folder_of_somebody_else_stops_no_start(
 @pytest.mark.fault("hosts", "The folder of a killed model process is removed at the next start")
 def test_the_folder_of_a_killed_model_process_goes(temporary: pathlib.Path) -> None:
     place = pathlib.Path(model_place(), "group")
-    place.mkdir()
-    (place / "lock").touch()
+    place.mkdir(0o700)
+    (place / LOCK).write_text(socket.gethostname())
     os.mkfifo(place / "alive")
     reader = subprocess.Popen(["cat", place / "alive"], stdout=subprocess.DEVNULL)
     writer = os.open(place / "alive", os.O_WRONLY)

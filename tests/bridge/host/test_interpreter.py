@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import pathlib
 import shutil
@@ -10,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
@@ -17,8 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
-import bridge.host.interpreter
-from akdl.folders.file_lock import try_lock
+from akdl.folders.locked_folder import hold, locked
 from akdl.storage.files import sha256_of
 from bridge.exceptions import ConfigurationError, TaskError
 from bridge.folders.sweep import sweep
@@ -87,32 +86,25 @@ def test_many_at_once(tmp_path: pathlib.Path, place: pathlib.Path) -> None:
         each.release()
 
 
-def test_who_is_late_does_not_wait_for_the_process_of_who_was_faster(
-    tmp_path: pathlib.Path, place: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_late_worker_starts_before_the_faster_one_ends(tmp_path: pathlib.Path, place: pathlib.Path) -> None:
     archive = archive_of(make_environment(tmp_path / "made"))
     folder = place / archive.sha256[:32]
     place.mkdir(0o700)
-    faster = os.open(f"{folder}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    fcntl.flock(faster, fcntl.LOCK_SH)
-    wanted, opened = [], []
-
-    def try_and_note(fd: int) -> bool:
-        wanted.append(fd)
-        return try_lock(fd)
-
-    monkeypatch.setattr(bridge.host.interpreter, "try_lock", try_and_note)
+    faster, opened = hold(str(folder)), []
     late = threading.Thread(target=lambda: opened.append(open_interpreter("Op", archive)))
-    late.start()
-    wait_until(lambda: bool(wanted), "it wants to unpack")
-    make_environment(folder / "env")
-    (folder / ".akdl-complete").touch()
+    with locked(f"{folder}-unpacking"):
+        late.start()
+        make_environment(folder / "env")
+        time.sleep(0.1)
+        assert not opened, "it waits for the environment"
+        (folder / ".akdl-complete").touch()
     try:
         wait_until(lambda: bool(opened), "it takes what is there")
         opened[0].release()
     finally:
         os.close(faster)
         late.join()
+    assert [path.name for path in place.iterdir()] == [folder.name]
     shutil.rmtree(place)
 
 

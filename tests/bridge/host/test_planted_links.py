@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 import pytest
 
-from akdl.folders import owned_folder, shared_folder
+from akdl.folders import locked_folder
 from akdl.keras import checkpoint as keras_checkpoint
 from akdl.process.channel import ChannelError
 from akdl.rows.extra_files import ExtraFiles
@@ -85,12 +85,13 @@ def test_a_link_at_a_name_of_ours_is_not_followed(name: str, shared: pathlib.Pat
 
 @pytest.mark.fault("security", "Removing old folders never follows a link")
 def test_what_is_swept_away_is_never_behind_a_link(shared: pathlib.Path, precious: pathlib.Path) -> None:
-    for name in (*owned_folder.PREFIXES, "akdl-extra-group-"):
+    for name in (*locked_folder.PREFIXES, "akdl-extra-group-"):
         (shared / f"{name}0123456789ab").symlink_to(precious)
-    (precious / owned_folder.LOCK).write_text(socket.gethostname())  # a folder as those that go
+    (precious / locked_folder.LOCK).write_text(socket.gethostname())  # a folder as those that go
+    before = sorted(os.listdir(shared))
     sweep()
-    owned_folder.remove_unused(str(shared / "akdl-extra-group-0123456789ab"))
-    assert (precious / "file").read_text() == "mine"
+    locked_folder.remove_unused(str(shared / "akdl-extra-group-0123456789ab"))
+    assert (precious / "file").read_text() == "mine" and sorted(os.listdir(shared)) == before
 
 
 def test_work_folders_are_made_anew_and_never_found(shared: pathlib.Path, precious: pathlib.Path) -> None:
@@ -111,17 +112,17 @@ def test_a_link_that_takes_the_place_of_a_folder_just_now_is_refused(
     """The folder of a stranger goes as it is looked at, and a link comes."""
     path = shared / "akdl-extra-group-0"
     path.mkdir()
-    check = shared_folder.is_private_folder
+    check = locked_folder.is_private_folder
 
     def swap_and_check(folder: str) -> bool:
-        monkeypatch.setattr(shared_folder, "is_private_folder", check)
+        monkeypatch.setattr(locked_folder, "is_private_folder", check)
         path.rmdir()
         try:
             return check(folder)
         finally:
             path.symlink_to(precious)
 
-    monkeypatch.setattr(shared_folder, "is_private_folder", swap_and_check)
+    monkeypatch.setattr(locked_folder, "is_private_folder", swap_and_check)
     with pytest.raises(ChannelError, match="is not a folder that only this user can access"):
         files_in(str(path))
     assert os.listdir(precious) == ["file"]

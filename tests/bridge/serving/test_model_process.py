@@ -100,7 +100,7 @@ def test_a_model_predicts_wherever_temporary_files_lie(temporary: pathlib.Path) 
         assert each.predict(rows).rows.rows == 1
     first.close()
     second.close()
-    wait_until(lambda: not os.path.exists(first.folder), "the process has ended")
+    wait_until(lambda: not os.listdir(os.path.dirname(first.folder)), "the process has ended")
 
 
 @pytest.mark.tf

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from akdl.folders.locked_folder import LOCK
 from akdl.storage import files
 from bridge.exceptions import ConfigurationError
 from operators import resetEnv, useLocalEnv
@@ -45,7 +46,7 @@ def in_cache(home: pathlib.Path) -> set[str]:
     return {
         str(path.relative_to(home / ".cache/akdl/jars"))
         for path in home.rglob("*")
-        if path.is_file() and path.name != "lock" and path.suffix != ".sha256"
+        if path.is_file() and path.name != LOCK and path.suffix != ".sha256"
     }
 
 

@@ -1,0 +1,127 @@
+"""Folders that are used as long as a process holds their lock, and removed once no process does, however the processes ended.
+
+There is one lifetime for all of them: work folders, unpacked environments, folders of model processes, and caches. The lock is
+a file in the folder, which a process holds alone or shares with others. The kernel releases it when the process ends, also by
+SIGKILL. So a folder whose lock is free can be removed: by its last user, by a small process that waits for the lock
+(`bridge.folders.remover`), or by `sweep` when the next process starts. A folder is renamed before it is removed, because
+another process may create it again at any moment.
+
+A lock counts only on the host whose name is in it, because file systems that hosts share may not propagate locks.
+"""
+
+import atexit
+import contextlib
+import fcntl
+import os
+import shutil
+import socket
+import tempfile
+import uuid
+from typing import Callable, Iterator, Optional, Tuple, Union
+
+from akdl.folders.file_lock import try_lock
+from akdl.folders.private_file import is_private_folder, not_private
+
+PREFIXES = ("akdl-", "akdl_packed_", "akdl_local_")
+LOCK = ".akdl-lock"
+
+
+class OwnedFolder:
+    """A new folder below the temporary folder, accessible to this user only; it stays while a process holds the lock `fd`."""
+
+    def __init__(self, prefix: str, place: Optional[str] = None) -> None:
+        self.path = os.path.join(place or tempfile.gettempdir(), f"{prefix}{uuid.uuid4().hex[:12]}")
+        try:
+            self.fd = hold(self.path, shared=False)
+        except BaseException:
+            shutil.rmtree(self.path, ignore_errors=True)
+            raise
+
+    def remove_at_exit(self) -> None:
+        atexit.register(self._remove_in, os.getpid())
+
+    def _remove_in(self, pid: int) -> None:
+        if os.getpid() == pid:  # a forked process may end earlier
+            self.remove()
+
+    def remove(self) -> None:
+        atexit.unregister(self._remove_in)
+        if self.fd >= 0:
+            shutil.rmtree(self.path, ignore_errors=True)
+            os.close(self.fd)
+            self.fd = -1
+
+
+def hold(folder: str, shared: bool = True) -> int:
+    """Create a folder if needed, and lock it until the returned descriptor and its copies in other processes are closed.
+
+    Raises:
+        PermissionError: Other users can read the folder, or it belongs to one of them.
+    """
+    path = os.path.join(folder, LOCK)
+    while True:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+        try:
+            if not is_private_folder(folder):  # before creating anything in it
+                raise PermissionError(f"{folder} {not_private(folder)}")
+            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:  # removed meanwhile
+            continue
+        with contextlib.ExitStack() as closing:
+            closing.callback(os.close, lock)
+            fcntl.flock(lock, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+            if _is_at(lock, path):
+                os.pwrite(lock, socket.gethostname().encode(), 0)
+                closing.pop_all()
+                return lock
+
+
+@contextlib.contextmanager
+def locked(folder: str) -> Iterator[None]:
+    """Hold a folder alone for the duration of a block; other processes wait."""
+    lock = hold(folder, shared=False)
+    try:
+        yield
+    finally:
+        os.close(lock)
+
+
+def sweep(place: str, prefix: Union[str, Tuple[str, ...]] = PREFIXES) -> None:
+    """Remove this user's folders on this host whose owners ended without removing them."""
+    for name in os.listdir(place):
+        if name.startswith(prefix):
+            remove_unused(os.path.join(place, name))
+
+
+def remove_unused(folder: str, waits: bool = False, is_used: Callable[[], bool] = lambda: False) -> None:
+    """Remove a folder of this user and host, if it exists and its lock is free, or else, with `waits`, once it is."""
+    path = os.path.join(folder, LOCK)
+    with contextlib.ExitStack() as closing:
+        try:
+            if not is_private_folder(folder):  # another user's, or a link
+                return
+            lock = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:  # not a folder of this kind, or removed meanwhile
+            return
+        closing.callback(os.close, lock)
+        if os.read(lock, 1000) != socket.gethostname().encode():
+            return
+        if waits:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        if try_lock(lock) and _is_at(lock, path) and not is_used():
+            remove(folder)
+
+
+def remove(folder: str) -> None:
+    """Remove a folder that this process holds alone."""
+    removed = f"{folder}-{uuid.uuid4().hex[:12]}"
+    os.rename(folder, removed)
+    shutil.rmtree(removed, ignore_errors=True)
+
+
+def _is_at(lock: int, path: str) -> bool:
+    """Test if an open lock file still has its path: the folder may have been removed while we waited for the lock."""
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(lock), os.stat(path))
+    return False

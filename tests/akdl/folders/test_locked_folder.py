@@ -1,0 +1,108 @@
+"""Folders with a lock: used by one process or by several, and removed once no process holds the lock."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import itertools
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from akdl.folders import locked_folder
+
+PROGRAM = """
+import os, sys
+from akdl.folders.locked_folder import OwnedFolder
+
+folder = OwnedFolder("akdl_local_", sys.argv[1])
+folder.remove_at_exit()
+child = os.fork()
+if child == 0:
+    sys.exit()
+os.waitpid(child, 0)
+print(os.path.exists(folder.path))
+"""
+
+
+@pytest.mark.process
+def test_a_folder_goes_with_its_program_and_not_with_a_forked_one(tmp_path: pathlib.Path) -> None:
+    run = subprocess.run([sys.executable, "-c", PROGRAM, str(tmp_path)], capture_output=True, text=True)
+    assert run.stdout == "True\n", run.stderr
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_without_users_is_removed_whole(tmp_path: pathlib.Path) -> None:
+    folder, precious = tmp_path / "shared", tmp_path / "precious"
+    precious.mkdir()
+    (precious / "file").touch()
+    os.close(locked_folder.hold(str(folder)))
+    (folder / "inner").mkdir()
+    (folder / "inner" / locked_folder.LOCK).touch()
+    (folder / "link").symlink_to(precious)
+    locked_folder.remove_unused(str(folder))
+    assert os.listdir(tmp_path) == ["precious"] and (precious / "file").exists()
+
+
+def test_a_folder_in_use_stays(tmp_path: pathlib.Path) -> None:
+    folder = str(tmp_path / "shared")
+    users = [locked_folder.hold(folder), locked_folder.hold(folder)]
+    for user in users:
+        locked_folder.remove_unused(folder)
+        assert os.path.isdir(folder)
+        os.close(user)
+    locked_folder.remove_unused(folder, is_used=lambda: True)
+    assert os.path.isdir(folder)
+    (pathlib.Path(folder) / locked_folder.LOCK).write_text(f"not-{socket.gethostname()}")
+    locked_folder.remove_unused(folder)
+    assert os.path.isdir(folder), "another host may use it"
+
+
+def test_a_folder_that_was_removed_while_its_lock_was_awaited_is_made_again(tmp_path: pathlib.Path) -> None:
+    folder = str(tmp_path / "shared")
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        with locked_folder.locked(folder):
+            late = pool.submit(locked_folder.hold, folder)
+            pathlib.Path(folder, "mark").touch()
+            locked_folder.remove(folder)
+        os.close(late.result(10))
+    assert os.listdir(folder) == [locked_folder.LOCK]
+
+
+@pytest.mark.process
+def test_what_one_user_keeps_in_the_folder_no_other_removes(tmp_path: pathlib.Path) -> None:
+    folder, done = str(tmp_path / "shared"), threading.Event()
+    users, seen = itertools.count(), itertools.count()
+
+    def use() -> None:
+        while next(users) < 300:
+            with locked_folder.locked(folder):
+                marks = [pathlib.Path(folder, f"mark{number}") for number in range(8)]
+                assert not any(mark.exists() for mark in marks), "the folder is one that is being removed"
+                for mark in marks:
+                    mark.touch()
+                assert all(mark.exists() for mark in marks), "somebody removed it meanwhile"
+                if next(seen) % 2:
+                    locked_folder.remove(folder)
+                else:
+                    for mark in marks:
+                        mark.unlink()
+
+    def remove() -> None:
+        while not done.is_set():
+            locked_folder.remove_unused(folder)
+            locked_folder.remove_unused(folder, waits=True)
+
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        removers = [pool.submit(remove) for _ in range(2)]
+        try:
+            for user in [pool.submit(use) for _ in range(2)]:
+                user.result()
+        finally:
+            done.set()
+        for remover in removers:
+            remover.result()
