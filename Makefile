@@ -5,7 +5,7 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: setup demo bench test durations test-unit test-process test-tf test-flink test-slow test-network test-kafka test-goodput test-flinks test-installs test-versions test-jars coverage fuzz simulate soak soak-kafka check fmt proto docs docs-links pictures screenshots release dist clean
+.PHONY: setup demo bench test durations test-unit test-process test-tf test-flink test-slow test-network test-kafka test-goodput test-flinks test-installs test-versions test-jars coverage fuzz simulate soak soak-kafka check fmt proto docs docs-links pictures screenshots versions release dist clean
 
 STUBS := operators/params/accessors.pyi
 
@@ -103,11 +103,12 @@ test-installs: setup
 	AKDL_TEST_INSTALLS=1 $(PYTEST) tests/test_installs.py
 
 # Rows, types, times and predictions with each older Flink; five minutes each, and needs a package index.
-FLINKS ?= 1.20 2.0 2.1 2.2
 IN_FLINKS := tests/bridge/codec tests/bridge/workarounds tests/e2e/test_types.py tests/e2e/test_rows.py tests/e2e/test_times.py \
   tests/e2e/test_predict.py tests/e2e/test_predict_tables.py tests/e2e/test_streams.py
 TOOLS := coverage crc32c cryptography fsspec grpcio-tools jsonschema matplotlib packaging pexpect pytest pytest-timeout pytest-xdist pyyaml
-test-flinks: $(FLINKS:%=test-flink-%)
+test-flinks: setup
+	set -e; for flink in $${FLINKS:-$$($(BIN)/python -c 'from akdl.versions import FLINKS; print(*FLINKS[:-1])')}; \
+	  do $(MAKE) test-flink-$$flink; done
 
 test-flink-%: setup
 	[ -x build/flink-$*/bin/python ] || $(BIN)/uv venv --quiet --python $(BIN)/python build/flink-$*
@@ -153,6 +154,10 @@ docs-links: setup
 
 pictures: setup
 	$(BIN)/python scripts/draw_docs.py
+
+# The versions of akdl/versions.py, in the pages that name them.
+versions: setup
+	$(BIN)/python scripts/write_versions.py
 
 # Pictures of real runs; with a browser, in about a minute.
 screenshots: setup

@@ -1,12 +1,23 @@
 """Packages, the command and requirements; both sides of the process line have requirements of their own, `flink` and `tf`."""
 
-import ast
+import runpy
 import subprocess
 import sys
 
 from setuptools import Command, find_packages, setup
 from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
+
+_RELEASES = runpy.run_path("akdl/versions.py")  # not imported: a build has none of akdl's requirements
+
+
+def _after(release: str) -> str:
+    major, minor = release.split(".")
+    return f"{major}.{int(minor) + 1}"
+
+
+_FIRST, *_, _LAST = _RELEASES["FLINK_PYTHONS"]
+_TOO_NEW = f'python_version >= "{_after(_LAST)}"'  # for Flink
 
 # What runs, on both sides of the process line: `akdl.process.preflight`. Calls of some newer releases of grpcio can deadlock.
 BOTH_SIDES = ["grpcio>=1.62.3,!=1.66.*,!=1.67.*,!=1.68.*,!=1.69.*,!=1.70.*", "protobuf>=3.20.2", "numpy>=1.16.3"]
@@ -30,11 +41,12 @@ _ANY_FLINK = [
 
 # apache-flink brings py4j and apache-beam in the versions that it works with.
 FLINK_SIDE = [
-    'apache-flink>=2.0,<2.4; python_version < "3.13"',  # which says itself that it needs 3.9
+    # apache-flink says itself that it needs Python 3.9.
+    f'apache-flink>=2.0,<{_after(_RELEASES["FLINKS"][-1])}; python_version < "{_after(_LAST)}"',
     'apache-beam>=2.61; python_version >= "3.12"',  # pip 23 to 25 go back to one that they cannot build there
     # apache-flink does not say that it works up to 3.12 only, and pip would build its parts for an hour. There is no such
     # release, and pip and uv quote it in their errors.
-    'apache-flink==0+needs.python.3.9.to.3.12; python_version >= "3.13"',
+    f"apache-flink==0+needs.python.{_FIRST}.to.{_LAST}; {_TOO_NEW}",
     "pyarrow>=14.0.1",
     *_ANY_FLINK,
     *_SAFE,
@@ -140,15 +152,6 @@ DEVELOPMENT = [
 ]
 
 
-def _version() -> str:
-    """Read `__version__` of akdl without importing it: a build has none of its requirements."""
-    with open("akdl/__init__.py", encoding="utf-8") as file:
-        for statement in ast.parse(file.read()).body:
-            if isinstance(statement, ast.Assign) and getattr(statement.targets[0], "id", "") == "__version__":
-                return str(ast.literal_eval(statement.value))
-    raise ValueError("akdl/__init__.py: expected a line __version__ = '...', found none")
-
-
 def _read(path: str) -> str:
     with open(path, encoding="utf-8") as file:
         return file.read()
@@ -170,7 +173,7 @@ def _with_stubs(command: "type[Command]") -> "type[Command]":
 
 setup(
     name="akdl",
-    version=_version(),
+    version=runpy.run_path("akdl/__init__.py")["__version__"],
     description="TensorFlow scripts as Flink operators",
     long_description=_read("README.md"),
     long_description_content_type="text/markdown",
@@ -185,7 +188,7 @@ setup(
         "Operating System :: POSIX :: Linux",
         "Programming Language :: Java",
         "Programming Language :: Python :: 3",
-        *(f"Programming Language :: Python :: 3.{minor}" for minor in range(7, 14)),
+        *(f"Programming Language :: Python :: {python}" for python in _RELEASES["PYTHONS"]),
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
         "Topic :: System :: Distributed Computing",
         "Typing :: Typed",
@@ -198,7 +201,7 @@ setup(
     },
     entry_points={"console_scripts": ["akdl = akdl.__main__:main"]},
     cmdclass={"build_py": _with_stubs(build_py), "sdist": _with_stubs(sdist)},
-    python_requires=">=3.7",
+    python_requires=f">={_RELEASES['PYTHONS'][0]}",
     install_requires=BOTH_SIDES,
     extras_require={
         "flink": FLINK_SIDE,

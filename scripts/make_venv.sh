@@ -4,7 +4,8 @@ set -eu
 cd "$(dirname "$0")/.."
 
 fail() { echo "$*" >&2; exit 1; }
-fits() { "$1" -c 'import sys; sys.exit(not (3, 9) <= sys.version_info[:2] <= (3, 12))' 2>/dev/null; }
+# From this folder, where `akdl` needs no packages for that.
+fits() { "$1" -c 'import sys; from akdl.versions import FLINK_PYTHONS as known; sys.exit("%d.%d" % sys.version_info[:2] not in known)' 2>/dev/null; }
 
 # Python 3.9 to 3.11 come first: TensorFlow 2.15, which they have, is the last release with Estimators.
 find_python() {

@@ -17,6 +17,10 @@ import sys
 from dataclasses import dataclass
 
 ROOT = pathlib.Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from akdl.versions import FLINK_PYTHONS, FLINKS, TRIED_TENSORFLOWS  # noqa: E402
+
 PAGE = ROOT / "docs" / "versions.md"
 FOLDER = ROOT / "build" / "versions"
 HEAD = "| Flink | its Python | TensorFlow | its Python | protobuf | numpy | pyarrow | grpcio | ran on |"
@@ -39,16 +43,10 @@ class Case:
 
 
 CASES = [
-    *(Case(flink, "3.11", "2.15.1", "3.11") for flink in ("1.20", "2.0", "2.1", "2.2")),
-    *(Case("2.3", python) for python in ("3.9", "3.10", "3.11", "3.12")),
-    *(
-        Case("2.3", "3.11", tensorflow, python)
-        for tensorflow, python in (
-            ("1.15.5", "3.7"), ("2.3.*", "3.8"), ("2.13.1", "3.8"), ("2.16.*", "3.11"), ("2.18.*", "3.12"),
-            ("2.20.*", "3.13"), ("2.21.*", "3.13"),
-        )
-    ),
-]  # fmt: skip
+    *(Case(flink, "3.11", "2.15.1", "3.11") for flink in FLINKS[:-1]),
+    *(Case(FLINKS[-1], python) for python in FLINK_PYTHONS),
+    *(Case(FLINKS[-1], "3.11", tensorflow, python) for tensorflow, python in TRIED_TENSORFLOWS),
+]
 
 JOB = """
 import os, sys

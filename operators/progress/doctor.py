@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from akdl.masking import login_of, shown
 from akdl.process import preflight
 from akdl.tf_version import parse_version
+from akdl.versions import FLINK_PYTHONS, FLINKS
 from bridge.exceptions import BridgeError
 from bridge.folders.shadowing import shadowed_packages
 from bridge.group.addresses import own_host
@@ -31,9 +32,7 @@ from operators.prepare.requirements import Wanted, wanted_in
 
 OK, NOTE, WRONG = "ok", "note", "WRONG"
 
-_FLINKS = ((1, 20), (2, 3))  # the first and the last release
-_WANTED = " to ".join(".".join(map(str, release)) for release in _FLINKS)
-_PYTHONS = ((3, 9), (3, 12))  # the first and the last version that apache-flink supports
+_WANTED = f"Flink {FLINKS[0]} to {FLINKS[-1]}"
 _PACKAGES = ("apache-flink", "pandas", "pyarrow", "psutil", "requests", "rich", "grpcio", "protobuf", "numpy")
 _ENVIRONMENTS = {"TF115_PYTHON_ENV_PATH": "TensorFlow 1 operators", "TF231_PYTHON_ENV_PATH": "TensorFlow 2 operators"}
 _FLINK_FOLDERS = ("blobStore-", "flink-dist-cache-", "flink-io-", "flink-web-", "tm_", "python-dist-", "minicluster_")
@@ -96,8 +95,8 @@ def as_lines(findings: Sequence[Finding]) -> str:
 
 def python() -> Iterator[Finding]:
     version = "{}.{}.{}".format(*sys.version_info)
-    first, last = (".".join(map(str, each)) for each in _PYTHONS)
-    remedy = "" if _PYTHONS[0] <= sys.version_info[:2] <= _PYTHONS[1] else f"take Python {first} to {last} for Flink's side"
+    fits = "{}.{}".format(*sys.version_info) in FLINK_PYTHONS
+    remedy = "" if fits else f"take Python {FLINK_PYTHONS[0]} to {FLINK_PYTHONS[-1]} for Flink's side"
     yield Finding(WRONG if remedy else OK, "Python", f"{version}, {sys.executable}", remedy)
     found = {name: preflight.installed(name) for name in _PACKAGES}
     missing = [name for name, version in found.items() if version is None]
@@ -114,10 +113,12 @@ def python() -> Iterator[Finding]:
         yield Finding(WRONG, "gRPC", problem, f"pip install '{preflight.GRPCIO}'")
     flink = found["apache-flink"]
     if flink is not None:
-        fits = _FLINKS[0] <= parse_version(flink)[:2] <= _FLINKS[1]
-        newest = ".".join(map(str, _FLINKS[1]))
-        remedy = "" if fits else f"take Flink {_WANTED}: pip install 'apache-flink~={newest}.0'"
-        yield Finding(OK if fits else WRONG, "Flink", flink, remedy)
+        yield _flink("Flink", flink, flink, f"take {_WANTED}: pip install 'apache-flink~={FLINKS[-1]}.0'")
+
+
+def _flink(what: str, version: str, found: str, remedy: str) -> Finding:
+    fits = ".".join(map(str, parse_version(version)[:2])) in FLINKS
+    return Finding(OK if fits else WRONG, what, found, "" if fits else remedy)
 
 
 def java() -> Iterator[Finding]:
@@ -250,12 +251,11 @@ def cluster(address: str, verify: bool | str = True) -> Iterator[Finding]:
         overview = rest.get("/overview")
         total, free, managers = (int(overview[key]) for key in ("slots-total", "slots-available", "taskmanagers"))
         version = str(overview["flink-version"])
-        fits = _FLINKS[0] <= parse_version(version)[:2] <= _FLINKS[1]
     except (BridgeError, OSError, ValueError, KeyError, TypeError) as error:
         found = f"no Flink answers there: {type(error).__name__}: {error}"
         yield Finding(WRONG, what, found, "start the cluster, or give host and port of its REST endpoint, often 8081")
         return
-    yield Finding(OK if fits else WRONG, what, f"Flink {version}", "" if fits else f"take a cluster of Flink {_WANTED}")
+    yield _flink(what, version, f"Flink {version}", f"take a cluster of {_WANTED}")
     found = f"{free} of {total} slots free, {managers} TaskManagers"
     if not total:
         yield Finding(WRONG, what, found, "start TaskManagers (Kubernetes and YARN start them for each job)")

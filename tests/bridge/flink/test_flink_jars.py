@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from pyflink.java_gateway import get_gateway
 
+from akdl.versions import FLINKS
 from operators.flink.java import ensure_java
 from tests.support.deadline import DEADLINE_S
 from tests.support.tensorflows import kept_folder, made_once
@@ -34,7 +35,7 @@ NAMES = {
 }
 
 
-@pytest.fixture(scope="module", params=["1.20", "2.0", "2.1", "2.2", "2.3"])
+@pytest.fixture(scope="module", params=FLINKS)
 def jars(request: pytest.FixtureRequest) -> list[pathlib.Path]:
     """The jars of the newest release of a minor, from PyPI's package of them, which is kept."""
     if request.param != "1.20" and not os.environ.get("AKDL_TEST_JARS"):
