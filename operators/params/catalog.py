@@ -35,235 +35,229 @@ from operators.params.checks import (
 from operators.params.param import Param
 
 USER_FILES = Param(
-    "userFiles", "Sequence[str] | str", "Paths of the files that the script needs; the script may be among them.", files, (),
+    "userFiles", "Paths of the files that the script needs; the script may be among them.", files, (),
     aliases=("userFile", "scriptFiles"),
 )  # fmt: skip
 MAIN_SCRIPT_FILE = Param(
-    "mainScriptFile", "str | Callable[[Any], Any]",
+    "mainScriptFile",
     "Path of the script that defines `main(task_config)`; or a function to call so, which travels as source with the imports, "
     "functions and plain values that it uses.", main_script,
 )  # fmt: skip
-USER_PARAMS = Param("userParams", "str | dict[str, Any]", "A JSON object: `task_config.user_params`.", json_object, "{}")
+USER_PARAMS = Param("userParams", "A JSON object: `task_config.user_params`.", json_object, "{}")
 OUTPUT_SCHEMA_STR = Param(
-    "outputSchemaStr", "str", 'Columns of the rows that the script writes: "name type, name type".', schema_text,
+    "outputSchemaStr", 'Columns of the rows that the script writes: "name type, name type".', schema_text,
     aliases=("schemaStr", "schema", "tableSchema"),
 )  # fmt: skip
 SELECTED_COLS = Param(
-    "selectedCols", "Sequence[str]", "Columns that reach the script; all if unset.", names, None, aliases=("selectedColNames",),
+    "selectedCols", "Columns that reach the script; all if unset.", names, None, aliases=("selectedColNames",),
 )  # fmt: skip
 NUM_WORKERS = Param(
-    "numWorkers", "int", "Number of processes that get rows; from the parallelism if unset.", one_number_of_workers, None,
+    "numWorkers", "Number of processes that get rows; from the parallelism if unset.", one_number_of_workers, None,
 )  # fmt: skip
 TRAIN_WORKERS = replace(
-    NUM_WORKERS, annotation="int | tuple[int, int]", convert=number_of_workers,
+    NUM_WORKERS, convert=number_of_workers,
     doc="Number of processes that get rows; from the parallelism if unset. A pair for a training that takes the slots there "
     "are, between its two numbers, and continues from checkpointDir with others.",
 )  # fmt: skip
 ELASTIC_WAIT = Param(
-    "elasticWait", "float",
+    "elasticWait",
     "With a pair as numWorkers: seconds that slots are missing, or free, before the training continues with fewer or more "
     "workers.", some_seconds, 60.0,
 )  # fmt: skip
-NUM_PSS = Param("numPSs", "int", "Number of parameter servers; from the parallelism if unset.", count(0), None)
+NUM_PSS = Param("numPSs", "Number of parameter servers; from the parallelism if unset.", count(0), None)
 CHIEF_COORDINATES = Param(
-    "chiefCoordinates", "bool",
+    "chiefCoordinates",
     "For tf.distribute.ParameterServerStrategy: the chief gets no rows, and the group ends when its script does.", flag, False,
 )  # fmt: skip
 EQUAL_STEPS = Param(
-    "equalSteps", "str",
+    "equalSteps",
     'Give all workers the same number of rows: "pad" adds rows of weight 0 to short shares, "repeat" adds copies of rows, '
     '"drop" leaves out rows of long shares, "off" leaves shares as they are.', one_of(*EQUAL_STEP_MODES), OFF,
 )  # fmt: skip
 WEIGHT_COL = Param(
-    "weightCol", "str",
+    "weightCol",
     'With equalSteps "pad": the feature that is 0 in added rows and 1 in all others; or a FLOAT column of the table, which '
     "keeps its values and is 0 in added rows.", filled_text, "weight",
 )  # fmt: skip
 SHUFFLE_PARTS = Param(
-    "shuffleParts", "int", "Seed for the order of the row groups of files; by default, the order of paths.", count(0), None,
+    "shuffleParts", "Seed for the order of the row groups of files; by default, the order of paths.", count(0), None,
 )  # fmt: skip
-HOST_NETWORK = Param("hostNetwork", "str", 'Network of the addresses that processes use, such as "10.1.0.0/16".', network, None)
+HOST_NETWORK = Param("hostNetwork", 'Network of the addresses that processes use, such as "10.1.0.0/16".', network, None)
 GROUP_TLS = Param(
-    "groupTls", "bool",
+    "groupTls",
     "Encrypt the messages between Flink's Python workers of a group, with a certificate that the job makes and carries. It "
     "needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes.", flag, False,
 )  # fmt: skip
 GPUS_PER_WORKER = Param(
-    "gpusPerWorker", "int", "GPUs that each worker has for itself, 0 for none; if unset, one where the host has a free one.",
+    "gpusPerWorker", "GPUs that each worker has for itself, 0 for none; if unset, one where the host has a free one.",
     count(0), None,
 )  # fmt: skip
 CHECKPOINT_DIR = Param(
-    "checkpointDir", "str",
+    "checkpointDir",
     "Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all "
     "hosts share, or an address of a storage. None if unset.", filled_text, None, aliases=("checkpoint_dir",),
 )  # fmt: skip
 STREAM_SCHEMA_STR = Param(
-    "outputSchemaStr", "str",
+    "outputSchemaStr",
     'Columns of the rows that the script writes: "name type, name type"; an event time is declared as in SQL: '
     '"..., ts TIMESTAMP(3), WATERMARK FOR ts AS SOURCE_WATERMARK()", with the watermarks of the input.', stream_schema_text,
     aliases=("schemaStr", "schema", "tableSchema"),
 )  # fmt: skip
 CHUNK_WAIT = Param(
-    "chunkWait", "float",
+    "chunkWait",
     "Most seconds that rows wait on their way to the script, and back, to travel together; the job takes the shortest of "
     "all its operators.", some_seconds, 0.01,
 )  # fmt: skip
-CHUNK_ROWS = Param("chunkRows", "int", "Most rows that travel together.", count(1), 8000)
+CHUNK_ROWS = Param("chunkRows", "Most rows that travel together.", count(1), 8000)
 REPLAY = Param(
-    "replay", "str",
+    "replay",
     'Rows that a checkpoint keeps for the script that starts after a failure. "untaken": rows that the script had not '
     'taken from its dataset. "uncommitted": rows that it had not committed with `task_config.commit()`.', one_of(*REPLAYS),
     UNTAKEN,
 )  # fmt: skip
 MAX_UNCOMMITTED = Param(
-    "maxUncommitted", "int",
+    "maxUncommitted",
     'With replay "uncommitted": bytes of rows that a process may have without a commit, before it gets no more.', count(1),
     GroupSettings.max_uncommitted,
 )  # fmt: skip
 ON_RETURN = Param(
-    "onReturn", "str",
+    "onReturn",
     'What becomes of further rows when the script returns before its input ends: "drain" drops them, "fail" fails the job, '
     '"restart" starts the script again for them.', one_of(*ON_RETURNS), DRAIN,
 )  # fmt: skip
 MODEL_DIR = Param(
-    "modelDir", "str",
+    "modelDir",
     "Folder or address that hosts and this program reach, for the model; else its table carries it, at about 10 MB/s.",
     filled_text, None,
 )  # fmt: skip
-START_TIMEOUT = Param("startTimeout", "float", "Seconds within which all processes have to be connected.", some_seconds, 300.0)
+START_TIMEOUT = Param("startTimeout", "Seconds within which all processes have to be connected.", some_seconds, 300.0)
 STALL_TIMEOUT = Param(
-    "stallTimeout", "float", "Seconds without progress of any process after which the job fails, with stacks; 0 for never.",
+    "stallTimeout", "Seconds without progress of any process after which the job fails, with stacks; 0 for never.",
     seconds, 1800.0,
 )  # fmt: skip
 LOG_DIR = Param(
-    "logDir", "str",
+    "logDir",
     "Where the record of a run stays, which `akdl report` makes a page of, and what a script logs for TensorBoard into "
     "`task_config.log_dir`: a folder, or an address of a storage. None if unset.", filled_text, None,
 )  # fmt: skip
 KEEP_FAILED_ROWS = Param(
-    "keepFailedRows", "bool",
+    "keepFailedRows",
     "With logDir: a script that fails leaves a file there with the rows that it read last, its files, parameters and "
     "environment, which `akdl replay` runs again. Variables and parameters with secrets are left out or masked.", flag, False,
 )  # fmt: skip
-PROGRESS = Param("progress", "bool", "Show the progress of the job: on a terminal, in a notebook, or in a log.", flag, True)
-LOG_FILE_SIZE = Param("logFileSize", "int", "Bytes of a process's log file; then a new one is begun.", count(1), 100 << 20)
-LOG_FILE_COUNT = Param("logFileCount", "int", "Log files of a process; by default as many as Flink keeps.", count(1), None)
+PROGRESS = Param("progress", "Show the progress of the job: on a terminal, in a notebook, or in a log.", flag, True)
+LOG_FILE_SIZE = Param("logFileSize", "Bytes of a process's log file; then a new one is begun.", count(1), 100 << 20)
+LOG_FILE_COUNT = Param("logFileCount", "Log files of a process; by default as many as Flink keeps.", count(1), None)
 PYTHON_ENV = Param(
-    "pythonEnv", "str | Sequence[str]",
+    "pythonEnv",
     "A Python environment with TensorFlow: folder, interpreter, or archive at any address; or requirements to make one from, "
     "also as a requirements.txt or pyproject.toml. If empty, the metadata in the main script or the default.", environment, "",
 )  # fmt: skip
 ENV_VARS = Param(
-    "envVars", "Sequence[str]",
+    "envVars",
     'Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value".',
     variables, (),
 )  # fmt: skip
-INTRA_OP_PARALLELISM = Param("intraOpParallelism", "int", "Threads of one TensorFlow operation.", count(1), 4)
-READ_ONCE = Param("readOnce", "bool", "The script reads its rows once: they wait in Flink, not on disk.", flag, False)
-EXACT_DOUBLES = Param("exactDoubles", "bool", "Send DOUBLE columns as 8 bytes in a bytes feature, not as float32.", flag, False)
+INTRA_OP_PARALLELISM = Param("intraOpParallelism", "Threads of one TensorFlow operation.", count(1), 4)
+READ_ONCE = Param("readOnce", "The script reads its rows once: they wait in Flink, not on disk.", flag, False)
+EXACT_DOUBLES = Param("exactDoubles", "Send DOUBLE columns as 8 bytes in a bytes feature, not as float32.", flag, False)
 
 MODEL_SCHEMA_STR = replace(OUTPUT_SCHEMA_STR, doc='Columns that show the outputs of the model: "name type, name type".')
 OUTPUT_SIGNATURE_DEFS = Param(
-    "outputSignatureDefs", "Sequence[str]",
+    "outputSignatureDefs",
     "The signature's outputs that the columns of outputSchemaStr show, in their order; if unset, the outputs of the same "
     "names, or the only output.",
     names, None,
 )  # fmt: skip
 INPUT_SIGNATURE_DEFS = Param(
-    "inputSignatureDefs", "Sequence[str]",
+    "inputSignatureDefs",
     "The signature's inputs that selectedCols feed, in their order; if unset, the inputs of the same names, or the only input, "
     "in which several columns of numbers are stacked.", names, None,
 )  # fmt: skip
 FED_COLS = replace(SELECTED_COLS, doc="Columns that feed the model; all if unset.")
-INFER_SELECTED_COLS = Param("inferSelectedCols", "Sequence[str]", "Columns to predict with; all if unset.", names, None)
-SIGNATURE_DEF_KEY = Param("signatureDefKey", "str", "Name of the signature.", filled_text, "serving_default")
-GRAPH_DEF_TAG = Param("graphDefTag", "str", "Tag of the graph.", filled_text, "serve")
+INFER_SELECTED_COLS = Param("inferSelectedCols", "Columns to predict with; all if unset.", names, None)
+SIGNATURE_DEF_KEY = Param("signatureDefKey", "Name of the signature.", filled_text, "serving_default")
+GRAPH_DEF_TAG = Param("graphDefTag", "Tag of the graph.", filled_text, "serve")
 RESERVED_COLS = Param(
-    "reservedCols", "Sequence[str]", "Input columns to keep; all if unset.", texts, None, aliases=("keepColNames",),
+    "reservedCols", "Input columns to keep; all if unset.", texts, None, aliases=("keepColNames",),
 )  # fmt: skip
-INFER_BATCH_SIZE = Param("inferBatchSize", "int", "Most rows in one call of the model.", count(1), 256)
+INFER_BATCH_SIZE = Param("inferBatchSize", "Most rows in one call of the model.", count(1), 256)
 INFER_BATCH_BYTES = Param(
-    "inferBatchBytes", "int", "Most bytes of values in one call of the model; a single row may have more.", count(1), 64 << 20,
+    "inferBatchBytes", "Most bytes of values in one call of the model; a single row may have more.", count(1), 64 << 20,
 )  # fmt: skip
-MODEL_THREADS = Param("intraOpParallelism", "int", "Threads of one operation; TensorFlow's choice if unset.", count(1), None)
+MODEL_THREADS = Param("intraOpParallelism", "Threads of one operation; TensorFlow's choice if unset.", count(1), None)
 ERROR_COL = Param(
-    "errorCol", "str",
+    "errorCol",
     "Name of a STRING column that says why a row could not be predicted, whose outputs are null then; if unset, "
     "such a row fails the job.", filled_text, None,
 )  # fmt: skip
 DEFAULTS = Param(
-    "defaults", "str | dict[str, Any]",
+    "defaults",
     "Columns that feed the model, and the value that stands for null in each; in other columns a null is an error of its row.",
     json_object, "{}",
 )  # fmt: skip
 CELLS_HOLD_BATCHES = Param(
-    "cellsHoldBatches", "bool",
+    "cellsHoldBatches",
     "A cell is a whole tensor with the batch dimension, such as [1, 28, 28, 1], as Alink's SavedModel operators take it.", flag,
     False,
 )  # fmt: skip
-MODEL_COL = Param(
-    "modelCol", "str", "STRING column with the file or folder of the model that predicted a row.", filled_text, None
-)
+MODEL_COL = Param("modelCol", "STRING column with the file or folder of the model that predicted a row.", filled_text, None)
 MODEL_KEY_COL = Param(
     "modelKeyCol",
-    "str",
     "Column of integers or texts, which feeds no model, with the model of each row: a subfolder of modelPath, or a zip or tar "
     "file in it. If unset, modelPath is one model.",
     filled_text,
     None,
 )
-DEFAULT_MODEL = Param("defaultModel", "str", "With modelKeyCol: model of rows whose own is missing.", filled_text, None)
+DEFAULT_MODEL = Param("defaultModel", "With modelKeyCol: model of rows whose own is missing.", filled_text, None)
 MODEL_CACHE_BYTES = Param(
-    "modelCacheBytes", "int", "With modelKeyCol: most bytes of memory for the loaded models of a host.", count(1), 1 << 30
+    "modelCacheBytes", "With modelKeyCol: most bytes of memory for the loaded models of a host.", count(1), 1 << 30
 )
 CANDIDATE_PATH = Param(
     "candidatePath",
-    "str",
     "SavedModel that predicts a share of the rows too, for columns `shadow_NAME`: a folder or archive that all hosts reach.",
     filled_text,
     None,
 )
-CANDIDATE_SHARE = Param("candidateShare", "float", "Share of the rows that both models predict.", share, 0.1)
+CANDIDATE_SHARE = Param("candidateShare", "Share of the rows that both models predict.", share, 0.1)
 RESUME_DIR = Param(
     "resumeDir",
-    "str",
     "Folder that hosts and this program reach, or an address of a storage, which keeps predictions for the next run after a "
     "failure; needs idCol.",
     filled_text,
     None,
 )
-ID_COL = Param("idCol", "str", "With resumeDir: column of integers or texts whose values tell rows apart.", filled_text, None)
+ID_COL = Param("idCol", "With resumeDir: column of integers or texts whose values tell rows apart.", filled_text, None)
 MODEL_PATH = Param(
     "modelPath",
-    "str",
     "Folder of a SavedModel, a zip or tar file of one, or a model table in an .ak file, at any address.",
     filled_text,
 )
 PREDICT_FN = Param(
-    "predictFn", "str | Callable[..., Any]",
+    "predictFn",
     'A function, as "score.py:load", that is called once in each process, with userParams as arguments, and returns '
     "`predict(batch)`, from a dict of arrays by column to a dict of the outputs; or the function itself, which travels as "
     "source with the imports, functions and plain values that it uses.", predict_function,
 )  # fmt: skip
 FUNCTION_PARAMS = replace(USER_PARAMS, doc="Arguments of the function by name: a JSON object.")
 MODEL_STREAM_FILE_PATH = Param(
-    "modelStreamFilePath", "str",
+    "modelStreamFilePath",
     "Folder in which newer models appear, as SavedModel folders or zip or tar files of them; the newest takes over. Every host "
     "has to have it.", filled_text, None,
 )  # fmt: skip
-SCAN_INTERVAL = Param("modelStreamScanInterval", "float", "Seconds between looks into modelStreamFilePath.", some_seconds, 10.0)
+SCAN_INTERVAL = Param("modelStreamScanInterval", "Seconds between looks into modelStreamFilePath.", some_seconds, 10.0)
 MODEL_STREAM_START_TIME = Param(
-    "modelStreamStartTime", "str",
+    "modelStreamStartTime",
     'Models in modelStreamFilePath that are older do not count: "2024-05-31 18:00:00", local time; now if unset.', time_text,
     None,
 )  # fmt: skip
 PREDICT_STALL_TIMEOUT = Param(
-    "stallTimeout", "float",
+    "stallTimeout",
     "Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 "
     "for never.", seconds, 600.0,
 )  # fmt: skip
 INFER_TIMEOUT = Param(
-    "inferTimeout", "float",
+    "inferTimeout",
     "Seconds within which the model has to finish a batch; a batch that takes longer is tried again in a fresh process, then "
     "halved, until the row is found; 0 for no limit. If unset, stallTimeout.", seconds, None,
 )  # fmt: skip
@@ -273,7 +267,6 @@ GPUS_PER_MODEL = replace(
 )  # fmt: skip
 INFER_PROCESSES = Param(
     "inferProcesses",
-    "int",
     "Processes on each host that hold the model, each with GPUs of its own; batches go to the one with the least work.",
     count(1),
     1,
@@ -281,42 +274,42 @@ INFER_PROCESSES = Param(
 PREDICT_START_TIMEOUT = replace(START_TIMEOUT, doc="Seconds within which the process with the model has to have loaded it.")
 PREDICT_WAIT = replace(CHUNK_WAIT, doc=CHUNK_WAIT.doc.replace("the script", "the model"))
 
-ML_ENVIRONMENT_ID = Param("MLEnvironmentId", "int", "Always 0: a program has one environment.", default_environment, 0)
-MODEL_FILE_PATH = Param("modelFilePath", "str", "Address of an .ak file with a model, or of a SavedModel.", filled_text, None)
+ML_ENVIRONMENT_ID = Param("MLEnvironmentId", "Always 0: a program has one environment.", default_environment, 0)
+MODEL_FILE_PATH = Param("modelFilePath", "Address of an .ak file with a model, or of a SavedModel.", filled_text, None)
 MODEL_SINK_PATH = replace(MODEL_FILE_PATH, doc="Path of an .ak file into which the next job writes the trained model.")
-OVERWRITE_SINK = Param("overwriteSink", "bool", "Replace a file that exists; otherwise it is an error.", flag, False)
+OVERWRITE_SINK = Param("overwriteSink", "Replace a file that exists; otherwise it is an error.", flag, False)
 
-TENSOR_COL = Param("tensorCol", "str", "ARRAY column of numbers that feeds the model; all cells have one length.", filled_text)
-LABEL_COL = Param("labelCol", "str", "Column with what the model learns.", filled_text)
+TENSOR_COL = Param("tensorCol", "ARRAY column of numbers that feeds the model; all cells have one length.", filled_text)
+LABEL_COL = Param("labelCol", "Column with what the model learns.", filled_text)
 LAYERS = Param(
-    "layers", "Sequence[str]",
+    "layers",
     "Layers as text, such as [\"Dense(64, activation='relu')\"]: names of tf.keras.layers with literals. "
     "The output layer is added.", texts,
 )  # fmt: skip
-OPTIMIZER = Param("optimizer", "str", 'Optimizer of tf.keras.optimizers as text, such as "Adam(0.01)".', filled_text, "Adam()")
-LEARNING_RATE = Param("learningRate", "float", "Learning rate, unless the optimizer's text sets it.", positive, None)
-NUM_EPOCHS = Param("numEpochs", "int", "Passes over the rows.", count(1), 10)
-BATCH_SIZE = Param("batchSize", "int", "Rows in a step of all workers together.", count(1), 128)
+OPTIMIZER = Param("optimizer", 'Optimizer of tf.keras.optimizers as text, such as "Adam(0.01)".', filled_text, "Adam()")
+LEARNING_RATE = Param("learningRate", "Learning rate, unless the optimizer's text sets it.", positive, None)
+NUM_EPOCHS = Param("numEpochs", "Passes over the rows.", count(1), 10)
+BATCH_SIZE = Param("batchSize", "Rows in a step of all workers together.", count(1), 128)
 VALIDATION_SPLIT = Param(
-    "validationSplit", "float", "Leading fraction of the rows, for evaluation; with one worker.", fraction, 0.0,
+    "validationSplit", "Leading fraction of the rows, for evaluation; with one worker.", fraction, 0.0,
 )  # fmt: skip
-SAVE_BEST_ONLY = Param("saveBestOnly", "bool", "Keep the best model by bestMetric; needs validationSplit.", flag, False)
-BEST_METRIC = Param("bestMetric", "str", 'Metric of the validation rows for saveBestOnly, such as "auc".', filled_text, "loss")
+SAVE_BEST_ONLY = Param("saveBestOnly", "Keep the best model by bestMetric; needs validationSplit.", flag, False)
+BEST_METRIC = Param("bestMetric", 'Metric of the validation rows for saveBestOnly, such as "auc".', filled_text, "loss")
 SAVE_CHECKPOINTS_EPOCHS = Param(
-    "saveCheckpointsEpochs", "float", "Epochs between checkpoints, rounded, at least 1.", positive, 1.0,
+    "saveCheckpointsEpochs", "Epochs between checkpoints, rounded, at least 1.", positive, 1.0,
 )  # fmt: skip
 SAVE_CHECKPOINTS_SECS = Param(
-    "saveCheckpointsSecs", "float", "Seconds between checkpoints; with one worker.", some_seconds, None,
+    "saveCheckpointsSecs", "Seconds between checkpoints; with one worker.", some_seconds, None,
 )  # fmt: skip
-CHECKPOINT_FILE_PATH = Param("checkpointFilePath", "str", "Folder for the latest checkpoint, for all hosts.", filled_text, None)
+CHECKPOINT_FILE_PATH = Param("checkpointFilePath", "Folder for the latest checkpoint, for all hosts.", filled_text, None)
 REMOVE_CHECKPOINT = Param(
-    "removeCheckpointBeforeTraining", "bool", "Start from scratch, not from the checkpoint in checkpointFilePath.", flag, True,
+    "removeCheckpointBeforeTraining", "Start from scratch, not from the checkpoint in checkpointFilePath.", flag, True,
 )  # fmt: skip
-SEED = Param("seed", "int", "Seed of weights and shuffling.", count(0), None)
-NO_PSS = Param("numPSs", "int", "Number of parameter servers: 0, since workers train in step.", only_zero, 0)
-PREDICTION_COL = Param("predictionCol", "str", "Column of the result with the label or the number.", filled_text)
+SEED = Param("seed", "Seed of weights and shuffling.", count(0), None)
+NO_PSS = Param("numPSs", "Number of parameter servers: 0, since workers train in step.", only_zero, 0)
+PREDICTION_COL = Param("predictionCol", "Column of the result with the label or the number.", filled_text)
 PREDICTION_DETAIL_COL = Param(
-    "predictionDetailCol", "str",
+    "predictionDetailCol",
     "Column of the result with the probability of each label as a JSON object; no such column if unset.", filled_text, None,
 )  # fmt: skip
 

@@ -1,4 +1,8 @@
-"""Checks of parameter values: each returns the value in its own type, or raises ValueError with the expectation."""
+"""Checks of parameter values: each returns the value to keep, or raises ValueError with the expectation.
+
+The annotations of a check are those of the setters and getters of its parameters, in stubs and in the reference. They say what
+a caller may give; a check looks at the value all the same, because programs are seldom type-checked.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,9 @@ import json
 import math
 import numbers
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import Any
 
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema, split_watermark
@@ -19,14 +24,14 @@ from operators.params.function_script import FunctionScript, script_of
 _OWN_VARIABLES = {"PATH", "PYTHONPATH", "TF_CONFIG", "TMPDIR"}
 
 
-def text(value: object) -> str:
+def text(value: str) -> str:
     if not isinstance(value, str):
         raise ValueError("a string")
     return value
 
 
-def _text_that(fits: Callable[[str], object], expected: str) -> Callable[[object], str]:
-    def convert(value: object) -> str:
+def _text_that(fits: Callable[[str], object], expected: str) -> Callable[[str], str]:
+    def convert(value: str) -> str:
         if not fits(text(value)):
             raise ValueError(expected)
         return str(value)
@@ -34,8 +39,8 @@ def _text_that(fits: Callable[[str], object], expected: str) -> Callable[[object
     return convert
 
 
-def _text_read_by(read: Callable[[str], object]) -> Callable[[object], str]:
-    def convert(value: object) -> str:
+def _text_read_by(read: Callable[[str], object]) -> Callable[[str], str]:
+    def convert(value: str) -> str:
         read(text(value))
         return str(value)
 
@@ -50,8 +55,8 @@ schema_text = _text_read_by(Schema.parse)
 stream_schema_text = _text_read_by(lambda value: Schema.parse(split_watermark(value)[0]))
 
 
-def _script(expected: str, fits: Callable[[str], object], takes_config: bool) -> Callable[[object], str | FunctionScript]:
-    def convert(value: object) -> str | FunctionScript:
+def _script(expected: str, fits: Callable[[str], object], takes_config: bool) -> Callable[..., str | FunctionScript]:
+    def convert(value: str | Callable[..., Any]) -> str | FunctionScript:
         if isinstance(value, FunctionScript):
             return value
         if callable(value):
@@ -71,17 +76,17 @@ predict_function = _script(
 )
 
 
-def texts(value: object) -> list[str]:
+def texts(value: Sequence[str]) -> list[str]:
     if isinstance(value, str) or not isinstance(value, (list, tuple)) or not all(isinstance(v, str) for v in value):
         raise ValueError("a list of strings")
     return list(value)
 
 
-def text_or_texts(value: object) -> list[str]:
+def text_or_texts(value: Sequence[str] | str) -> list[str]:
     return [value] if isinstance(value, str) else texts(value)
 
 
-def environment(value: object) -> str | list[str]:
+def environment(value: str | Sequence[str]) -> str | list[str]:
     if isinstance(value, str):
         return value
     if not isinstance(value, (list, tuple)) or not value or not all(isinstance(each, str) for each in value):
@@ -89,7 +94,7 @@ def environment(value: object) -> str | list[str]:
     return list(value)
 
 
-def names(value: object) -> list[str]:
+def names(value: Sequence[str]) -> list[str]:
     expected = "a list of one or more different names"
     names = texts(value)
     repeated = sorted({name for name in names if names.count(name) > 1})
@@ -98,7 +103,7 @@ def names(value: object) -> list[str]:
     return names
 
 
-def files(value: object) -> list[str]:
+def files(value: Sequence[str] | str) -> list[str]:
     expected = "a path, a list of paths, or such a list as JSON text"
     try:
         if isinstance(value, str):
@@ -111,13 +116,13 @@ def files(value: object) -> list[str]:
     return files
 
 
-def predicate(value: object) -> object:
+def predicate(value: Any) -> Any:
     if (isinstance(value, (str, list)) and value) or type(value).__name__ == "Expression":
         return value
     raise ValueError("a predicate as text, an expression of pyarrow, or its lists of (column, operator, value)")
 
 
-def variables(value: object) -> list[str]:
+def variables(value: Sequence[str]) -> list[str]:
     expected = 'a list of names of variables, or of "NAME=value"'
     try:
         given = texts(value)
@@ -134,14 +139,14 @@ def variables(value: object) -> list[str]:
     return given
 
 
-def flag(value: object) -> bool:
+def flag(value: bool) -> bool:
     if not isinstance(value, bool):
         raise ValueError("True or False")
     return value
 
 
-def count(smallest: int) -> Callable[[object], int]:
-    def convert(value: object) -> int:
+def count(smallest: int) -> Callable[[int], int]:
+    def convert(value: int) -> int:
         # numpy's integers are Integral too; so is bool, which counts nothing
         if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < smallest:
             raise ValueError(f"a whole number of at least {smallest}")
@@ -150,13 +155,13 @@ def count(smallest: int) -> Callable[[object], int]:
     return convert
 
 
-def one_number_of_workers(value: object) -> int:
+def one_number_of_workers(value: int) -> int:
     if isinstance(value, (list, tuple)):
         raise ValueError("one number, as only TF2TableModelTrainBatchOp and TFTableModelTrainBatchOp take a pair")
     return count(1)(value)
 
 
-def number_of_workers(value: object) -> int | tuple[int, int]:
+def number_of_workers(value: int | tuple[int, int]) -> int | tuple[int, int]:
     if not isinstance(value, (list, tuple)):
         return count(1)(value)
     with suppress(ValueError):
@@ -166,8 +171,8 @@ def number_of_workers(value: object) -> int | tuple[int, int]:
     raise ValueError("a whole number of at least 1, or two of them, the smaller one first")
 
 
-def _number(expected: str, fits: Callable[[float], bool]) -> Callable[[object], float]:
-    def convert(value: object) -> float:
+def _number(expected: str, fits: Callable[[float], bool]) -> Callable[[float], float]:
+    def convert(value: float) -> float:
         with suppress(OverflowError):  # of an integer that has no float
             if isinstance(value, numbers.Real) and not isinstance(value, bool) and fits(float(value)):
                 return float(value)
@@ -183,8 +188,8 @@ seconds = _number("a number of seconds, 0 or more", lambda number: 0 <= number <
 some_seconds = _number("a number of seconds greater than 0", lambda number: 0 < number < math.inf)
 
 
-def only(number: int, expected: str) -> Callable[[object], int]:
-    def convert(value: object) -> int:
+def only(number: int, expected: str) -> Callable[[int], int]:
+    def convert(value: int) -> int:
         if isinstance(value, bool) or value != number:
             raise ValueError(expected)
         return number
@@ -203,7 +208,7 @@ def read_time(text: str) -> datetime.datetime:
     return datetime.datetime.fromisoformat(re.sub(r"\.[0-9]{1,6}", lambda found: found.group().ljust(7, "0"), text, count=1))
 
 
-def time_text(value: object) -> str:
+def time_text(value: str) -> str:
     try:
         read_time(text(value))
     except ValueError:
@@ -211,15 +216,15 @@ def time_text(value: object) -> str:
     return str(value)
 
 
-def network(value: object) -> str:
+def network(value: str) -> str:
     try:
         return str(ipaddress.IPv4Network(text(value), strict=False))
     except ValueError:
         raise ValueError('an IPv4 network such as "10.1.0.0/16"') from None
 
 
-def one_of(*known: str) -> Callable[[object], str]:
-    def convert(value: object) -> str:
+def one_of(*known: str) -> Callable[[str], str]:
+    def convert(value: str) -> str:
         if value not in known:
             raise ValueError(f"one of {', '.join(map(repr, known))}")
         return str(value)
@@ -227,7 +232,7 @@ def one_of(*known: str) -> Callable[[object], str]:
     return convert
 
 
-def json_object(value: object) -> str:
+def json_object(value: str | dict[str, Any]) -> str:
     expected = "a JSON object as text, or a dict that JSON can hold"
     try:
         if isinstance(value, dict):
@@ -239,7 +244,7 @@ def json_object(value: object) -> str:
     raise ValueError(expected)
 
 
-def interval(value: object) -> list[float]:
+def interval(value: Sequence[float]) -> list[float]:
     if isinstance(value, (list, tuple)) and len(value) == 2:
         with suppress(ValueError):
             low, high = (seconds(each) for each in value)

@@ -25,65 +25,65 @@ from operators.params.checks import (
 )
 from operators.params.param import Param
 
-NUM_ROWS = Param("numRows", "int", "Number of rows.", count(0))
-NUM_COLS = Param("numCols", "int", "Number of random columns.", count(1))
-OUTPUT_COLS = Param("outputCols", "Sequence[str]", "Names of the random columns; col0, col1 and so on if unset.", names, None)
+NUM_ROWS = Param("numRows", "Number of rows.", count(0))
+NUM_COLS = Param("numCols", "Number of random columns.", count(1))
+OUTPUT_COLS = Param("outputCols", "Names of the random columns; col0, col1 and so on if unset.", names, None)
 OUTPUT_COL_CONFS = Param(
-    "outputColConfs", "str",
+    "outputColConfs",
     'Distributions of columns: "name:uniform(0,1);name:gauss(0,1,nullper=0.1)"; also uniform_open, weight_set, poisson.', text,
     None,
 )  # fmt: skip
 ID_COL = Param(
-    "idCol", "str", "Name of a BIGINT column that counts the rows from 0; no such column if unset.", filled_text, None,
+    "idCol", "Name of a BIGINT column that counts the rows from 0; no such column if unset.", filled_text, None,
 )  # fmt: skip
-MAX_ROWS = Param("maxRows", "int", "Number of rows after which the stream ends.", count(0))
-STREAM_ID_COL = Param("idCol", "str", "Name of a BIGINT column that counts the rows from 1.", filled_text, "num")
+MAX_ROWS = Param("maxRows", "Number of rows after which the stream ends.", count(0))
+STREAM_ID_COL = Param("idCol", "Name of a BIGINT column that counts the rows from 1.", filled_text, "num")
 TIME_PER_SAMPLE = Param(
-    "timePerSample", "float", "Seconds from one row to the next; as fast as they are taken if unset.", some_seconds, None,
+    "timePerSample", "Seconds from one row to the next; as fast as they are taken if unset.", some_seconds, None,
 )  # fmt: skip
 TIME_ZONES = Param(
-    "timeZones", "Sequence[float]",
+    "timeZones",
     "Least and most seconds from one row to the next; rows come in the middle of them, one like the other.", interval, None,
 )  # fmt: skip
-FILE_PATH = Param("filePath", "str", "Path of a file or folder, or any address that Flink reads.", filled_text)
+FILE_PATH = Param("filePath", "Path of a file or folder, or any address that Flink reads.", filled_text)
 CSV_PATH = replace(
     FILE_PATH, doc="Path of a file or folder, any address that Flink reads, or http(s), which this program reads."
 )
 AK_PATH = replace(FILE_PATH, doc="Path of an .ak file or a folder of them, or an address: http(s), or what fsspec reaches.")
 SCHEMA_STR = Param(
-    "schemaStr", "str", 'Columns: "name type, name type". A stream may have an event time, as in `outputSchemaStr`: "..., ts '
+    "schemaStr", 'Columns: "name type, name type". A stream may have an event time, as in `outputSchemaStr`: "..., ts '
     "TIMESTAMP(3), WATERMARK FOR ts AS ts\".", stream_schema_text, aliases=("schema", "tableSchema"),
 )  # fmt: skip
-FIELD_DELIMITER = Param("fieldDelimiter", "str", "Character between fields.", character, ",")
-QUOTE_CHAR = Param("quoteChar", "str", "Character around fields that hold a delimiter.", character, '"')
-IGNORE_FIRST_LINE = Param("ignoreFirstLine", "bool", "Leave out the first line of each file.", flag, False)
-ROW_DELIMITER = Param("rowDelimiter", "str", "What stands between rows.", any_text, "\n")
-SKIP_BLANK_LINE = Param("skipBlankLine", "bool", "Leave out lines that are empty or hold only spaces.", flag, True)
+FIELD_DELIMITER = Param("fieldDelimiter", "Character between fields.", character, ",")
+QUOTE_CHAR = Param("quoteChar", "Character around fields that hold a delimiter.", character, '"')
+IGNORE_FIRST_LINE = Param("ignoreFirstLine", "Leave out the first line of each file.", flag, False)
+ROW_DELIMITER = Param("rowDelimiter", "What stands between rows.", any_text, "\n")
+SKIP_BLANK_LINE = Param("skipBlankLine", "Leave out lines that are empty or hold only spaces.", flag, True)
 NULL_LITERAL = Param(
-    "nullLiteral", "Sequence[str] | str",
+    "nullLiteral",
     "Text of cells that are null, as empty ones are: a string or several, or USUAL_NULLS, the list of pandas.", text_or_texts,
     (),
 )  # fmt: skip
-LENIENT = Param("lenient", "bool", "Take what cannot be read as null, instead of failing.", flag, False)
+LENIENT = Param("lenient", "Take what cannot be read as null, instead of failing.", flag, False)
 AK_TIME_ZONE = Param(
-    "timeZone", "str",
+    "timeZone",
     'Time zone of DATE, TIME and TIMESTAMP in the file, such as "Asia/Shanghai"; that of the session if unset.', time_zone,
     None,
 )  # fmt: skip
 SOURCE_PATHS = Param(
-    "filePath", "Sequence[str] | str",
+    "filePath",
     "Files, folders and patterns such as data/*.parquet, one or a list: paths on all hosts, or addresses for fsspec.", files,
 )  # fmt: skip
 FORMAT = Param(
-    "format", "str", "parquet, feather, orc, json or csv; by the name of the first file when it is not set.",
+    "format", "parquet, feather, orc, json or csv; by the name of the first file when it is not set.",
     one_of("parquet", "feather", "orc", "json", "csv"), None,
 )  # fmt: skip
 READ_COLS = Param(
-    "selectedCols", "Sequence[str]", "Columns to read, in this order; all when it is not set.", names, None,
+    "selectedCols", "Columns to read, in this order; all when it is not set.", names, None,
     aliases=("columns",),
 )  # fmt: skip
 FILTER = Param(
-    "filter", "Any",
+    "filter",
     "Rows to read: a predicate such as \"price > 1.5 AND city IN ('Rome', 'Oslo')\", or an expression of pyarrow.", predicate,
     None,
 )  # fmt: skip
@@ -93,28 +93,28 @@ FILES_SCHEMA_STR = replace(
     "not set. A stream may have an event time: \"..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts\".",
 )  # fmt: skip
 SCAN_INTERVAL = Param(
-    "scanInterval", "float", "Seconds between looks for new files; the stream ends after the present ones when it is not set.",
+    "scanInterval", "Seconds between looks for new files; the stream ends after the present ones when it is not set.",
     some_seconds, None,
 )  # fmt: skip
-SINK_PATH = Param("filePath", "str", "Path of a file on the host of this program.", filled_text)
-NUM_FILES = Param("numFiles", "int", "Number of files: always 1.", one_file, 1)
+SINK_PATH = Param("filePath", "Path of a file on the host of this program.", filled_text)
+NUM_FILES = Param("numFiles", "Number of files: always 1.", one_file, 1)
 FILES_PATH = Param(
-    "filePath", "str",
+    "filePath",
     "Path of a file, or of a folder for the files of all subtasks if it ends with /; or an address that fsspec reaches.",
     filled_text,
 )  # fmt: skip
 SUBTASKS = Param(
-    "numFiles", "int",
+    "numFiles",
     "Number of subtasks that write. Each writes files of its own into a folder if there are several, or if `partitionBy` or "
     "`maxFileBytes` is set; the parallelism of the input when it is not set and `filePath` is a folder.", count(1), None,
 )  # fmt: skip
 PARTITION_BY = Param(
-    "partitionBy", "Sequence[str]",
+    "partitionBy",
     "Columns whose values name folders, as in Hive (day=2024-05-31/); files leave these columns out.", names, (),
     aliases=("partitionCols",),
 )  # fmt: skip
-MAX_FILE_BYTES = Param("maxFileBytes", "int", "Size of a file in bytes, about, after which the next begins.", count(1), None)
-TABLE_NAME = Param("tableName", "str", "Name of a table of the environment, see `execute_sql`.", filled_text)
+MAX_FILE_BYTES = Param("maxFileBytes", "Size of a file in bytes, about, after which the next begins.", count(1), None)
+TABLE_NAME = Param("tableName", "Name of a table of the environment, see `execute_sql`.", filled_text)
 
 RANDOM_TABLE = (NUM_ROWS, NUM_COLS, OUTPUT_COLS, OUTPUT_COL_CONFS, ID_COL, ML_ENVIRONMENT_ID)
 RANDOM_STREAM = (

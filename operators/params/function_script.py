@@ -36,7 +36,7 @@ class FunctionScript:
         return f"{self.name}_function.py"
 
 
-def script_of(function: Any, takes_config: bool = True) -> FunctionScript:
+def script_of(function: object, takes_config: bool = True) -> FunctionScript:
     """Turn a function into a script; modules, functions of its own module and plain values that it uses travel along."""
     if not isinstance(function, FunctionType):
         raise ConfigurationError(f"expected a function defined with def, got a {type(function).__name__}")
@@ -106,7 +106,7 @@ class _Parts:
                 f"the function {self._function} uses {name}, a {kind}, which cannot travel as source: {_REMEDY}"
             )
 
-    def _is_importable(self, value: Any) -> bool:
+    def _is_importable(self, value: object) -> bool:
         module, name = getattr(value, "__module__", None), getattr(value, "__name__", None)
         if not isinstance(module, str) or module == "__main__" or not isinstance(name, str):
             return False

@@ -13,25 +13,18 @@ from operators.alink.missing_names import instead_of
 from operators.params.rendering import Description, Rendered, value_text
 
 OF_TABLES = "schemaStr"  # no parameter has a getter of this name: getSchemaStr gives the columns of all tables in one form
-_KEPT = {
-    "Sequence[str]": "list[str]",
-    "Sequence[str] | str": "list[str]",
-    "Sequence[float]": "list[float]",
-    "str | Sequence[str]": "str | list[str]",
-    "str | Callable[[Any], Any]": "str | FunctionScript",
-    "str | Callable[..., Any]": "str | FunctionScript",
-    "str | dict[str, Any]": "str",
-}
-"""Annotation of what a setter takes to that of the value that is kept, where they differ."""
 REQUIRED = object()  # default of a parameter that the user has to set; None is a value
 
 
 @dataclass(frozen=True)
 class Param:
-    """A parameter of operators. `convert` returns the value to keep, or raises ValueError with what was expected."""
+    """A parameter of operators.
+
+    `convert`, one of `operators.params.checks`, returns the value to keep, or raises ValueError with what was expected. Its
+    annotations are those of the setter and the getter.
+    """
 
     name: str
-    annotation: str
     doc: str
     convert: Callable[[Any], Any]
     default: Any = REQUIRED
@@ -42,8 +35,12 @@ class Param:
         return (self.name, *self.aliases)
 
     @property
+    def annotation(self) -> str:
+        return str(self.convert.__annotations__["value"])
+
+    @property
     def returned(self) -> str:
-        kept = _KEPT.get(self.annotation, self.annotation)
+        kept = self.convert.__annotations__["return"]
         return f"{kept} | None" if self.default is None else kept
 
     def checked(self, where: str, value: object, got: Callable[[object], str]) -> Any:
@@ -145,7 +142,7 @@ def _signature(params: Sequence[Param]) -> Signature:
 
 
 def _setter(param: Param, name: str) -> Callable[..., Any]:
-    def setter(self: WithParams, value: object) -> Any:
+    def setter(self: WithParams, value: object) -> WithParams:
         self._set(param, name, value)
         return self
 

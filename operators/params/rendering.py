@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any
 
 from akdl.masking import masked_value
 from akdl.near_names import short
@@ -76,7 +75,7 @@ def value_text(name: str, value: object) -> str:
         return "(nested too deep)"
 
 
-def _table(heads: Sequence[str], rows: Any) -> str:
+def _table(heads: Sequence[str], rows: Iterable[tuple[str, str]]) -> str:
     cells = ["".join(f'<td style="text-align: left">{escape(cell)}</td>' for cell in row) for row in rows]
     head = "".join(f'<th style="text-align: left">{escape(text)}</th>' for text in heads)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(f'<tr>{row}</tr>' for row in cells)}</tbody></table>"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
 
 import pytest
 
@@ -12,14 +11,18 @@ from operators import BatchOperator, TensorFlow2BatchOp
 from operators.params.param import Param, with_params
 
 
-def _positive(value: Any) -> int:
+def _positive(value: int) -> int:
     if not isinstance(value, int) or value < 1:
         raise ValueError("a positive number")
     return value
 
 
-SIZE = Param("size", "int", "How large it is.", _positive, aliases=("bigness",))
-COLOR = Param("color", "str", "Its color.", str, "red")
+def _text(value: str) -> str:
+    return value
+
+
+SIZE = Param("size", "How large it is.", _positive, aliases=("bigness",))
+COLOR = Param("color", "Its color.", _text, "red")
 Thing = with_params("Thing", "A thing.", (SIZE, COLOR))
 
 
