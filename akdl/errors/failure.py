@@ -18,7 +18,7 @@ _OWN = (os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 def failure_of(error: BaseException, message: Optional[str] = None) -> Failure:
     """Convert an exception to data; its text may be of any length, hold any characters, or raise.
 
-    The traceback begins and ends outside akdl, because frames of akdl around those of a script say nothing about the script.
+    The traceback begins and ends outside akdl, because the frames of akdl around a script say nothing about the script.
     It omits TensorFlow's graph nodes. AKDL_TRACEBACK=full keeps everything.
     """
     captured = traceback.TracebackException.from_exception(error)

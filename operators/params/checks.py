@@ -1,6 +1,6 @@
 """Checks of parameter values: each returns the value to keep, or raises ValueError with the expectation.
 
-The annotations of a check are those of the setters and getters of its parameters, in stubs and in the reference. They say what
+The setters and getters of a parameter have the annotations of its check, in stubs and in the reference. They say what
 a caller may give; a check looks at the value all the same, because programs are seldom type-checked.
 """
 

@@ -20,8 +20,8 @@ REQUIRED = object()  # default of a parameter that the user has to set; None is 
 class Param:
     """A parameter of operators.
 
-    `convert`, one of `operators.params.checks`, returns the value to keep, or raises ValueError with what was expected. Its
-    annotations are those of the setter and the getter.
+    `convert`, one of `operators.params.checks`, returns the value to keep, or raises ValueError with what was expected. The
+    setter and the getter have its annotations.
     """
 
     name: str

@@ -1,6 +1,6 @@
-"""Where the statuses of members come from: this program, or on a cluster files that TaskManagers write next to Flink's logs.
+"""Sources of the statuses of members: this program, or on a cluster the files that TaskManagers write next to Flink's logs.
 
-A source also tells how far the start of a job has come whose members have no status yet, since only Flink knows that.
+A source also tells how far the start of a job has come whose members have no status yet, since Flink alone has that information.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class StatusSource:
         return statuses(self._groups)
 
     def start_step(self) -> str:
-        """Return what the job waits for whose members have no status yet; "" if that is not known."""
+        """Return the step of a job whose members have no status yet, such as waiting for slots; "" if it is not known."""
         return ""
 
     def late_start(self, limit_s: float) -> str:
