@@ -7,11 +7,14 @@ import operators.errors.shadowed_packages as _shadowed_packages  # noqa: F401  f
 
 # isort: split
 from bridge.exceptions import BridgeError, ConfigurationError, JobError, RowError, SchemaError, TaskError
+from bridge.formats.csv_cells import USUAL_NULLS
 from operators.alink.settings import AlinkGlobalConfiguration
 from operators.batch_operator import BatchOperator, MemSourceBatchOp, TableSourceBatchOp
 from operators.column_functions import AlinkDataTypes, udf, udtf
 from operators.errors.uncaught import show_briefly as _show_briefly
 from operators.file_sources import (
+    CsvSourceBatchOp,
+    CsvSourceStreamOp,
     FeatherSourceBatchOp,
     FeatherSourceStreamOp,
     FileSourceBatchOp,
@@ -70,16 +73,8 @@ from operators.sinks import (
     ParquetSinkStreamOp,
     TableSinkBatchOp,
 )
-from operators.sources import (
-    AkSourceBatchOp,
-    AkSourceStreamOp,
-    CsvSourceBatchOp,
-    CsvSourceStreamOp,
-    RandomTableSourceBatchOp,
-    RandomTableSourceStreamOp,
-)
+from operators.sources import AkSourceBatchOp, AkSourceStreamOp, RandomTableSourceBatchOp, RandomTableSourceStreamOp
 from operators.stream_operator import MemSourceStreamOp, StreamOperator, TableSourceStreamOp
-from operators.tables.csv_cells import USUAL_NULLS
 
 __all__ = [
     "AkSinkBatchOp", "AkSourceBatchOp", "AkSourceStreamOp", "AlinkDataTypes", "AlinkGlobalConfiguration", "BatchOperator",

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
+from akdl.masking import shown
 from akdl.storage.files import is_remote, local_path
-from bridge.schema import Schema, split_watermark
+from akdl.storage.limits import TABLE, LimitError
+from akdl.wire.column_type import ColumnType, Kind
+from bridge.exceptions import refused_at
+from bridge.formats.csv_text import CsvForm
+from bridge.schema import Schema, quoted, split_watermark
 from operators.base.operator import OfFormat
 from operators.base.source_operator import SourceOperator
 from operators.batch_operator import BatchOperator
-from operators.params.accessors import FilesParams, FilesStreamParams, TypedFilesParams, TypedFilesStreamParams
+from operators.params.accessors import CsvParams, FilesParams, FilesStreamParams, TypedFilesParams, TypedFilesStreamParams
 from operators.params.param import WithParams
+from operators.prepare.fetched_file import fetched
 from operators.stream_operator import StreamOperator
+from operators.tables.memory_table import memory_table
 
 if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment, Table
+
+    from bridge.files.reading import FileTable
 
 
 class _Files(OfFormat, WithParams, SourceOperator):
@@ -31,6 +44,76 @@ class _Files(OfFormat, WithParams, SourceOperator):
         format_, selected, filter_ = self._format or values["format"], values["selectedCols"], values["filter"]
         files = describe(type(self).__name__, addresses, format_, selected, filter_, schema, scan_s is not None)
         return table_of_files(table_env, files, addresses, scan_s, watermark, isinstance(self, BatchOperator))
+
+
+class _CsvFiles(WithParams, SourceOperator):
+    def _make(self, table_env: StreamTableEnvironment) -> Table:
+        from bridge.files.description import describe
+        from bridge.flink.file_rows import table_of_files
+        from bridge.flink.time_attributes import with_event_time
+
+        values = self._values_of_all()
+        name, address = type(self).__name__, values["filePath"]
+        columns, watermark = split_watermark(values["schemaStr"])
+        schema = Schema.parse(columns).all_nullable
+        # A text has a local time, which is an instant in the zone of the session: SQL knows its rules.
+        local = Schema(tuple(replace(column, type=_local(column.type)) for column in schema))
+        form = CsvForm(
+            field_delimiter=values["fieldDelimiter"],
+            quote_char=values["quoteChar"],
+            row_delimiter=values["rowDelimiter"],
+            null_literals=tuple(values["nullLiteral"] or ()),
+            ignore_first_line=values["ignoreFirstLine"],
+            skip_blank_line=values["skipBlankLine"],
+            lenient=values["lenient"],
+            names=tuple(schema.names),
+        )
+        if address.startswith(("http://", "https://")):  # which the hosts of a job may not reach
+            with fetched(name, "filePath", address) as path:
+                with refused_at(f"{name}: {shown(address)}", LimitError):
+                    TABLE.check(os.path.getsize(path))
+                files = describe(name, [path], "csv", schema=local, csv=form)
+                table = memory_table(table_env, local, _all_rows(files, path), name)
+        else:
+            addresses = [address if is_remote(address) else local_path(address)]
+            files = describe(name, addresses, "csv", schema=local, csv=form)
+            if local == schema:
+                return table_of_files(table_env, files, addresses, watermark=watermark)
+            table = table_of_files(table_env, files, addresses)
+        cells = ", ".join(f"CAST({quoted(c.name)} AS {c.type.cast_sql}) AS {quoted(c.name)}" for c in schema)
+        return with_event_time(table_env, table_env.sql_query(f"SELECT {cells} FROM {table}"), watermark)
+
+
+def _local(type_: ColumnType) -> ColumnType:
+    return replace(type_, kind=Kind.TIMESTAMP) if type_.kind is Kind.TIMESTAMP_LTZ else type_
+
+
+def _all_rows(files: FileTable, path: str) -> pa.RecordBatchReader:
+    from bridge.files.reading import FileParts
+
+    parts = FileParts(files)
+    batches = (batch for part, _ in parts.parts_of(path) for batch in parts.batches_of(part))
+    return pa.RecordBatchReader.from_batches(pa.schema([(column.name, column.arrow) for column in files.columns]), batches)
+
+
+class CsvSourceBatchOp(CsvParams, _CsvFiles, BatchOperator):
+    """A CSV file, a folder or a pattern, in UTF-8, also as .gz, .bz2 and .zst; an empty cell is null.
+
+    Each row has the columns of `schemaStr`, in their order. A file at an http address is read by this program, and its rows
+    travel with the job.
+
+    Example:
+        trips = CsvSourceBatchOp(filePath="trips.csv", ignoreFirstLine=True, schemaStr="id BIGINT, `start time` TIMESTAMP(3)")
+
+    Raises:
+        ConfigurationError: A parameter is wrong, or the file does not exist.
+        RowError: A cell does not fit the type of its column, or a row has too few or too many cells; the call that runs the
+            job raises it, with file and line.
+    """
+
+
+class CsvSourceStreamOp(CsvParams, _CsvFiles, StreamOperator):
+    """A CSV file, a folder or a pattern as a bounded stream, see `CsvSourceBatchOp`."""
 
 
 class ParquetSourceBatchOp(TypedFilesParams, _Files, BatchOperator, format="parquet"):
@@ -102,7 +185,8 @@ class FileSourceBatchOp(FilesParams, _Files, BatchOperator):
     """Files of the format that their names tell, or `format`, see `ParquetSourceBatchOp`.
 
     CSV files have a line of names first, and are read by pyarrow: without `schemaStr`, types come from the first 4 MB of the
-    first file. An empty cell is null. `CsvSourceBatchOp` has other delimiters, and reads files without names.
+    first file. Cells are read by the same rules as in `CsvSourceBatchOp`, which has other delimiters, and reads files without
+    names.
 
     Example:
         trips = FileSourceBatchOp(filePath="trips", format="parquet")

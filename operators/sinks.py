@@ -131,8 +131,8 @@ class _FilesSinkOp(OfFormat, _SinkOp):
 
 class _CsvSinkOp(_FilesSinkOp, format="csv"):
     def _rows(self, values: dict[str, Any], op: Any) -> tuple[Any, pa.Schema, tuple[Any, ...]]:
-        from bridge.files.texts import CsvSeparators
         from bridge.flink.arrow_operators import arrow_types
+        from bridge.formats.csv_text import CsvForm
 
         name = type(self).__name__
         schema = schema_of(name, op.getOutputTable())
@@ -145,7 +145,7 @@ class _CsvSinkOp(_FilesSinkOp, format="csv"):
         rows = _with_local_times(op, schema)
         types = pa.schema(list(arrow_types(rows.getOutputTable()))[: len(schema.columns)])
         instants = tuple(column.name for column in schema if column.type.kind is Kind.TIMESTAMP_LTZ)
-        return rows, types, (CsvSeparators(values["fieldDelimiter"], values["quoteChar"], values["rowDelimiter"]), instants)
+        return rows, types, (CsvForm(values["fieldDelimiter"], values["quoteChar"], values["rowDelimiter"]), instants)
 
 
 class CsvSinkBatchOp(CsvSinkParams, _CsvSinkOp, BatchOperator):

@@ -1,172 +1,31 @@
-"""Sources: CSV and .ak files, and random numbers."""
+"""Sources: .ak files and random numbers."""
 
 from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from akdl.masking import shown
-from akdl.storage.limits import TABLE, LimitError
 from akdl.wire.column_type import Kind, parse_type
 from bridge.exceptions import ConfigurationError
-from bridge.schema import Column, Schema, quoted, split_watermark
+from bridge.schema import Schema, quoted
 from operators.alink.ak_cells import MOST_DIGITS, digits_of
 from operators.alink.ak_file import read_rows, read_schema
 from operators.alink.random_columns import expression, read_distributions
 from operators.base.job import session_zone
 from operators.base.source_operator import SourceOperator
 from operators.batch_operator import BatchOperator
-from operators.errors.csv_faults import CsvFiles, remember
-from operators.params.accessors import AkSourceParams, CsvParams, RandomStreamParams, RandomTableParams
-from operators.prepare.fetched_file import fetched, is_name_of_flink
+from operators.params.accessors import AkSourceParams, RandomStreamParams, RandomTableParams
+from operators.prepare.fetched_file import fetched
 from operators.stream_operator import StreamOperator
-from operators.tables.csv_cells import cell_sql, has_no_cast
-from operators.tables.csv_rows import LINE_ENDS, CsvForm, check_header, has_blank_line, not_utf8, open_bytes, open_csv, read_csv
 from operators.tables.memory_table import memory_table
 
 if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment, Table
 
-T = TypeVar("T")
-_PIECE = 16 << 20  # bytes of a CSV file that are searched at once
 _numbers = itertools.count()
-
-
-class _CsvSource(CsvParams, SourceOperator):
-    def _make(self, table_env: StreamTableEnvironment) -> Table:
-        from bridge.flink.time_attributes import with_event_time
-
-        values = self._values_of_all()
-        name, path, lenient = type(self).__name__, values["filePath"], values["lenient"]
-        columns, watermark = split_watermark(values["schemaStr"])
-        schema = Schema.parse(columns).all_nullable  # a cell may be empty, which Flink would read as a number if NOT NULL
-        if "://" not in path:
-            path = os.path.abspath(path)
-            if not os.path.exists(path):
-                hint = "; sources such as FileSourceBatchOp read patterns" if set("*?[") & set(path) else ""
-                raise ConfigurationError(f"{name}: parameter 'filePath': there is no file {path}{hint}")
-        delimiters = values["fieldDelimiter"], values["quoteChar"], values["rowDelimiter"]
-        form = CsvForm(*delimiters, tuple(values["nullLiteral"] or ()), values["ignoreFirstLine"], values["skipBlankLine"])
-        texts = Schema(tuple(c if has_no_cast(c.type) else Column(c.name, parse_type("STRING")) for c in schema))
-        if _flink_reads(path, values):
-            table = _read_by_flink(table_env, path, texts, form)
-            if os.path.exists(path):
-                remember(CsvFiles(name, tuple(_files(path)), schema, form))
-                for file in _files(path):
-                    _check_header(f"{name}: {file}", file, schema, form)
-        else:
-            rows: list[tuple[Any, ...]] = []
-            with fetched(name, "filePath", path) as found:
-                for file in _files(found):
-                    where = f"{name}: {file if os.path.exists(path) else shown(path)}"
-                    rows += _rows(where, file, schema, form, lenient)
-            table = memory_table(table_env, texts, rows, name)
-        cells = ", ".join(f"{cell_sql(c, _or_null(c, form), lenient)} AS {quoted(c.name)}" for c in schema)
-        return with_event_time(table_env, table_env.sql_query(f"SELECT {cells} FROM {table}"), watermark)
-
-
-class CsvSourceBatchOp(_CsvSource, BatchOperator):
-    """A CSV file or a folder of them, in UTF-8; an empty cell is null.
-
-    Flink reads the files in the job. This program reads them, and ships the rows with the job, if they have an http address,
-    blank lines or another row delimiter, or with `lenient`.
-
-    Example:
-        trips = CsvSourceBatchOp(filePath="trips.csv", ignoreFirstLine=True, schemaStr="id BIGINT, `start time` TIMESTAMP(3)")
-
-    Raises:
-        ConfigurationError: A parameter is wrong, or the file does not exist. A cell that does not fit the type of its column
-            raises an error with file and line in the call that runs the job.
-    """
-
-
-class CsvSourceStreamOp(_CsvSource, StreamOperator):
-    """A CSV file or a folder of them as a bounded stream, see `CsvSourceBatchOp`."""
-
-
-def _or_null(column: Column, form: CsvForm) -> str:
-    name = quoted(column.name)
-    if not form.null_literals or has_no_cast(column.type):
-        return name
-    literals = ", ".join("'{}'".format(literal.replace("'", "''")) for literal in form.null_literals)
-    return f"CASE WHEN {name} IN ({literals}) THEN CAST(NULL AS STRING) ELSE {name} END"
-
-
-def _flink_reads(path: str, values: dict[str, Any]) -> bool:
-    """Return True if Flink's reader can read the files; it cannot skip blank lines, for one."""
-    if path.startswith(("http://", "https://")) or values["lenient"] or values["rowDelimiter"] not in LINE_ENDS:
-        return False
-    if "://" in path or not values["skipBlankLine"]:
-        return is_name_of_flink(path)
-    return is_name_of_flink(path) and not any(map(_has_blank_line, _files(path)))
-
-
-def _read_by_flink(table_env: StreamTableEnvironment, path: str, schema: Schema, form: CsvForm) -> Table:
-    """Table of texts, and of cells that only Flink reads: ARRAY and BYTES."""
-    from pyflink.common import WatermarkStrategy
-    from pyflink.datastream import StreamExecutionEnvironment
-    from pyflink.datastream.connectors.file_system import FileSource
-    from pyflink.datastream.formats.csv import CsvReaderFormat, CsvSchema
-    from pyflink.java_gateway import get_gateway
-
-    from bridge.flink.arrow_operators import logical_type
-
-    columns = CsvSchema.builder()
-    for column in schema:
-        (columns.add_array_column if column.type.is_array else columns.add_string_column)(column.name)
-    columns.set_column_separator(form.field_delimiter).set_quote_char(form.quote_char).set_null_value("")
-    if form.ignore_first_line:
-        columns.set_skip_first_data_row()
-    flink = get_gateway().jvm.org.apache.flink
-    row_type = logical_type("ROW<" + ", ".join(f"{quoted(column.name)} {column.type.sql}" for column in schema) + ">")
-    data_type = flink.table.types.utils.TypeConversions.fromLogicalToDataType(row_type)
-    make_reader = flink.formats.csv.PythonCsvUtils.createCsvReaderFormat  # directly, as PyFlink's schema has no BYTES
-    reader = CsvReaderFormat(make_reader(columns.build()._j_schema, data_type))
-    source = FileSource.for_record_stream_format(reader, path).build()
-    stream_env, watermarks = StreamExecutionEnvironment(table_env._j_tenv.execEnv()), WatermarkStrategy.no_watermarks()
-    return table_env.from_data_stream(stream_env.from_source(source, watermarks, f"CSV {shown(path)}"))
-
-
-def _files(path: str) -> list[str]:
-    """A file, or all files below a folder except hidden ones, as Flink lists them."""
-    if not os.path.isdir(path):
-        return [path]
-    found = []
-    for parent, folders, names in os.walk(path):
-        folders[:] = [name for name in folders if not name.startswith((".", "_"))]
-        found += [os.path.join(parent, name) for name in names if not name.startswith((".", "_"))]
-    return sorted(found)
-
-
-def _has_blank_line(path: str) -> bool:
-    with open_bytes(path) as file:
-        return any(map(has_blank_line, iter(lambda: file.read(_PIECE) + file.readline(), b"")))
-
-
-def _rows(where: str, path: str, schema: Schema, form: CsvForm, lenient: bool) -> list[tuple[Any, ...]]:
-    try:
-        TABLE.check(os.path.getsize(path))
-    except LimitError as error:
-        raise ConfigurationError(f"{where}: {error}; or let Flink read it, without lenient and rowDelimiter") from None
-    _check_header(where, path, schema, form)
-    return _read(where, path, schema, form, lambda file: list(read_csv(where, file, schema, form, lenient)))
-
-
-def _check_header(where: str, path: str, schema: Schema, form: CsvForm) -> None:
-    if form.ignore_first_line:
-        _read(where, path, schema, form, lambda file: check_header(where, file, schema, form))
-
-
-def _read(where: str, path: str, schema: Schema, form: CsvForm, read: Callable[[IO[str]], T]) -> T:
-    try:
-        with open_csv(path) as file:
-            return read(file)
-    except UnicodeDecodeError as error:
-        raise not_utf8(where, path, schema, form) or error from None
 
 
 class _AkSource(AkSourceParams, SourceOperator):

@@ -16,11 +16,12 @@ from akdl.near_names import did_you_mean, listed
 from akdl.wire.column_type import parse_type
 from bridge.codec.types import arrow_type
 from bridge.exceptions import ConfigurationError, RowError, SchemaError, refused_at
-from bridge.files.file_columns import FileColumn, column_of_field, declared_column
-from bridge.files.formats import FORMATS, format_of, pattern_instead, reader_of
 from bridge.files.listing import FoundFile, list_files, partition_types, partition_values, partitioned_folder, root_of
 from bridge.files.predicates import columns_in, expression_of
 from bridge.files.reading import FileParts, FileTable, errors_of
+from bridge.formats.csv_text import PLAIN_CSV, CsvForm
+from bridge.formats.file_columns import FileColumn, column_of_field, declared_column
+from bridge.formats.formats import FORMATS, format_of, pattern_instead, reader_of
 from bridge.schema import Schema
 
 
@@ -32,6 +33,7 @@ def describe(
     condition: Any = None,
     schema: Schema | None = None,
     may_be_empty: bool = False,
+    csv: CsvForm = PLAIN_CSV,
 ) -> FileTable:
     """Describe the table in the files at some addresses.
 
@@ -41,18 +43,19 @@ def describe(
         condition: Filter: an SQL predicate, an expression of pyarrow, or pyarrow's lists of (column, operator, value).
         schema: Declared columns; the table has no others, but for selected ones.
         may_be_empty: Accept folders without files, if a schema is declared.
+        csv: Form of files of CSV. If it has the names of the columns, names of folders are not read as columns.
     """
     files = list_files(where, addresses, may_be_empty and schema is not None)
     first = next((file for file in files if file.size), None) or next(list_files(where, addresses, may_be_empty), None)
     known_format = format_ or (None if first is None else format_of(first.path))
     if known_format is None:
         named = "there is no file yet" if first is None else f"the name {first.path!r} has no known ending"
-        remedy = "" if first is None else pattern_instead(first.path, FORMATS[0])
+        remedy = "" if first is None else pattern_instead(first.path, next(iter(FORMATS)))
         raise ConfigurationError(f"{where}: parameter 'format': {named}: set it to one of {', '.join(FORMATS)}{remedy}")
-    roots = tuple(map(root_of, addresses))
+    roots = () if csv.names else tuple(map(root_of, addresses))
     declared = {column.name: declared_column(column) for column in schema or ()}
     needs_others = not declared or not declared.keys() >= set(selected or ())
-    fields = {} if first is None else _fields(where, first, known_format, roots, declared, needs_others)
+    fields = {} if first is None else _fields(where, first, known_format, roots, declared, needs_others, csv)
     in_folders = [] if first is None else [name for name in partition_values(first.path, roots) if name not in declared]
     if in_folders and first is not None:
         fields.update(_folder_fields(chain([first], files), roots, in_folders))
@@ -75,23 +78,29 @@ def describe(
         columns = tuple(declared.get(name) or column_of_field(fields[name]) for name in names)
     expression, filtered = _filter(where, condition, fields, declared)
     others = tuple(column for column in filtered if column.name not in names)
-    table = FileTable(where, known_format, columns, expression, others, not (selected or schema), roots)
+    table = FileTable(where, known_format, columns, expression, others, not (selected or schema), roots, csv)
     if first is not None and first.size:
         FileParts(table).check(first.path)
     return table
 
 
 def _fields(
-    where: str, file: FoundFile, format_: str, roots: Sequence[str], declared: dict[str, FileColumn], needs_others: bool
+    where: str,
+    file: FoundFile,
+    format_: str,
+    roots: Sequence[str],
+    declared: dict[str, FileColumn],
+    needs_others: bool,
+    csv: CsvForm,
 ) -> dict[str, pa.Field]:
     """Fields of a file, and of the names of its folders. Undeclared columns may lack a type if they are not needed."""
     with errors_of(where, file.path, format_):
         try:
-            schema = reader_of(format_, file.path, list(declared.values())).schema
+            schema = reader_of(format_, file.path, list(declared.values()), form=csv).schema
         except RowError:
             if needs_others:
                 raise
-            schema = reader_of(format_, file.path, list(declared.values()), "ignore").schema
+            schema = reader_of(format_, file.path, list(declared.values()), "ignore", csv).schema
     fields = {field.name: field for field in schema}
     return {**fields, **{name: pa.field(name, pa.string()) for name in partition_values(file.path, roots)}}
 
@@ -113,20 +122,12 @@ def _folder_fields(files: Iterator[FoundFile], roots: Sequence[str], names: Sequ
         for name, kind in kinds.items():
             value = values.get(name)
             if name in recorded:
-                kind.add(_readable(arrow_type(parse_type(recorded[name]))))
+                kind.add(arrow_type(parse_type(recorded[name])))
             elif value is not None:
                 kind.add(pa.int64() if _is_integer(value) else pa.string())
         if all(pa.string() in kind or ([above] == list(roots) and name in recorded) for name, kind in kinds.items()):
             break
     return {name: pa.field(name, _common(kind)) for name, kind in kinds.items()}
-
-
-def _readable(kind: pa.DataType) -> pa.DataType:
-    """The same type, or STRING's if this pyarrow cannot cast texts to it; 11 cannot make dates."""
-    try:
-        return pa.nulls(0, pa.string()).cast(kind).type
-    except pa.ArrowException:
-        return pa.string()
 
 
 def _common(kinds: set[pa.DataType]) -> pa.DataType:

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from bridge.codec.ipc import read_batch
 from bridge.files.listing import FoundFile
+from bridge.formats.columnar import TO_THE_END
 
-WHOLE = -1  # group of formats without groups
-TO_THE_END = -1  # rows of a part whose number is unknown
 _FILES = 64  # of a number, at most
 
 
@@ -26,7 +25,7 @@ class FilePart(NamedTuple):
 
     Args:
         path: Local path or address.
-        format: Name in `bridge.files.formats.FORMATS`.
+        format: Name in `bridge.formats.formats.FORMATS`.
         group: Row group, record batch or stripe; WHOLE for formats that are read from the beginning.
         first: First row in the group.
         rows: Number of rows; TO_THE_END for the rest.

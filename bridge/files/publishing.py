@@ -24,9 +24,10 @@ import pyarrow.fs
 from akdl.masking import shown
 from akdl.storage.files import FileError, is_remote, local_path, opened_with_fsspec
 from bridge.exceptions import BridgeError, ConfigurationError, refused_at
-from bridge.files.file_columns import flink_type
 from bridge.files.listing import MANIFEST, read_manifest
-from bridge.files.texts import CsvSeparators
+from bridge.formats.csv_text import PLAIN_CSV, CsvForm
+from bridge.formats.file_columns import flink_type
+from bridge.formats.formats import FORMATS, FileFormat
 
 CHECKPOINT_ENDS_FILE = (
     "filePath names one file, which a checkpoint would end: let it end with '/', so that it is a folder, or run the job "
@@ -57,8 +58,12 @@ class FileSink:
     appends: bool = False
     partition_by: tuple[str, ...] = ()
     most_bytes: int | None = None
-    separators: CsvSeparators | None = None
+    csv: CsvForm = PLAIN_CSV
     instants: tuple[str, ...] = ()
+
+    @property
+    def format(self) -> FileFormat:
+        return FORMATS[self.form]
 
     @property
     def staging(self) -> str:

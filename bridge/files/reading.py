@@ -18,23 +18,17 @@ from akdl.masking import masked, shown
 from akdl.storage.files import FileError
 from akdl.storage.limits import GROUP
 from bridge.exceptions import BridgeError, ConfigurationError, RowError, SchemaError
-from bridge.files.columnar import MOST_ROWS, FileReader, ParquetReader, RowGroup, open_file
-from bridge.files.file_columns import FileColumn, cells_for_flink, check_type
-from bridge.files.formats import pattern_instead, reader_of
 from bridge.files.listing import FoundFile, partition_values
-from bridge.files.parts import TO_THE_END, WHOLE, CutParts, FilePart, GroupCut
+from bridge.files.parts import CutParts, FilePart, GroupCut
 from bridge.files.predicates import columns_in
+from bridge.formats.columnar import MOST_ROWS, TO_THE_END, WHOLE, FileReader, ParquetReader, RowGroup, open_file
+from bridge.formats.csv_text import PLAIN_CSV, CsvForm
+from bridge.formats.file_columns import FileColumn, cells_for_flink, check_type
+from bridge.formats.formats import FORMATS, pattern_instead, reader_of
 
 PART_BYTES = 1 << 20
 _BATCH_BYTES = 1 << 20
 _MOST_RATIO = 200  # of the cells of a group to the file; an archive has the same
-_HINTS = {
-    "parquet": "a whole Parquet file",
-    "feather": "an Arrow IPC file or stream",
-    "orc": "a whole ORC file",
-    "json": "one object per line; declare in schemaStr a column whose cells are not all of the type of the first ones",
-    "csv": "names in the first line; declare in schemaStr a column whose cells are not all of the type of the first ones",
-}
 
 
 class SourceFiles(NamedTuple):
@@ -55,6 +49,7 @@ class FileTable:
         filtered: Columns that only the filter reads.
         all_columns: True if a file may have no other columns.
         roots: Folders below which the names of folders have the cells of columns, as in day=2024-05-31.
+        csv: Form of files of CSV.
     """
 
     where: str
@@ -64,6 +59,7 @@ class FileTable:
     filtered: tuple[FileColumn, ...] = ()
     all_columns: bool = False
     roots: tuple[str, ...] = ()
+    csv: CsvForm = PLAIN_CSV
 
     @functools.cached_property
     def read(self) -> tuple[FileColumn, ...]:
@@ -113,7 +109,7 @@ class FileParts:
         with errors_of(self._table.where, part.path, self._table.format):
             file = self._opened(part.path)
             batches, left = self._from(part, file), part.rows
-            before = sum(group.rows for group in file.groups if group.number < part.group) + (self._table.format == "csv")
+            before = sum(group.rows for group in file.groups if group.number < part.group)
             row = before + part.first + 1
             for batch in batches:
                 rest: list[pa.RecordBatch] = []
@@ -177,7 +173,8 @@ class FileParts:
             self._open, self._next = None, None
             values = partition_values(path, self._table.roots)
             expected = [column for column in self._table.read if column.name not in values]
-            reader = reader_of(self._table.format, path, expected, "error" if self._table.all_columns else "ignore")
+            others = "error" if self._table.all_columns else "ignore"
+            reader = reader_of(self._table.format, path, expected, others, self._table.csv)
             found = {field.name: field.type for field in reader.schema if field.name not in values}
             self._check(found, values)
             names = [column.name for column in self._table.read if column.name in found]
@@ -203,8 +200,11 @@ class FileParts:
         cells, values = [], file.values
         for column in self._table.read:
             place = batch.schema.get_field_index(column.name)
-            found = batch.column(place) if place >= 0 else pa.array([values[column.name]] * batch.num_rows, pa.string())
-            cells.append(cells_for_flink(column, found, row))
+            if place < 0:
+                found = pa.array([values[column.name]] * batch.num_rows, pa.string())
+                cells.append(cells_for_flink(column, found, row))
+            else:
+                cells.append(file.reader.cells(column, batch.column(place), row))
         whole = pa.record_batch(cells, names=[column.name for column in self._table.read])
         group, before = self._decoded
         self._decoded = part[:3], whole.nbytes + (before if group == part[:3] else 0)
@@ -263,7 +263,7 @@ def errors_of(where: str, path: str, format_: str) -> Iterator[None]:
         raise ConfigurationError(f"{where}: {error}") from None
     except (pa.ArrowException, OSError, ValueError) as error:
         raise RowError(
-            f"{where}: {shown(path)} cannot be read: expected the format {format_}, {_HINTS[format_]}: "
+            f"{where}: {shown(path)} cannot be read: expected the format {format_}, {FORMATS[format_].expected}: "
             f"{masked(str(error).strip(), path)}{pattern_instead(path, format_)}"
         ) from None
 

@@ -15,12 +15,10 @@ import secrets
 import urllib.parse
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from akdl.masking import shown
 from bridge.exceptions import BridgeError, ConfigurationError
@@ -36,9 +34,9 @@ from bridge.files.publishing import (
     root_of,
     write_manifest,
 )
-from bridge.files.texts import CsvSeparators, json_lines, plain_texts, write_csv
+from bridge.formats.texts import plain_texts
 
-_HELD_BYTES, _BATCH_BYTES = 32 << 20, 512 << 10  # of one row group; of other files, to which chunks of any size are joined
+_HELD_BYTES = 32 << 20  # of all files, to which chunks of any size are joined
 _MOST_OPEN = 64  # files of one subtask
 
 
@@ -107,8 +105,8 @@ class PartFiles:
                 if len(self._open) == _MOST_OPEN:
                     self._end(next(iter(self._open)))
                 file = self._open[folder] = self._begin(folder)
-            held, part = (_HELD_BYTES // len(self._open), 4) if sink.form == "parquet" else (_BATCH_BYTES, 16)
-            file.write(rows, min(held, (sink.most_bytes or _HELD_BYTES * part) // part))
+            held = min(sink.format.batch_bytes, _HELD_BYTES // len(self._open))
+            file.write(rows, min(held, (sink.most_bytes or _HELD_BYTES * 16) // 16))
             if sink.most_bytes is not None and file.bytes >= sink.most_bytes:
                 self._end(folder)
 
@@ -191,15 +189,12 @@ class PartFiles:
 
 
 class _OpenFile:
-    def __init__(self, name: str, file: Any, sink: FileSink) -> None:
-        self.name, self._file, self._sink = name, file, sink
+    def __init__(self, name: str, file: pa.NativeFile, sink: FileSink) -> None:
+        self.name, self._file, self._types = name, file, sink.file_types
         self.rows = self.bytes = self._held_bytes = 0
         self._held: list[pa.RecordBatch] = []
-        self._writer: Any = None
-        if sink.form == "parquet":
-            self._writer = pq.ParquetWriter(file, sink.file_types)
-        elif sink.form == "feather":
-            self._writer = pa.ipc.new_file(file, sink.file_types, options=pa.ipc.IpcWriteOptions(compression="lz4"))
+        assert sink.format.writer is not None  # there is no sink of the others
+        self._writer = sink.format.writer(file, self._types, sink.csv)
 
     def write(self, rows: pa.RecordBatch, most_held: int) -> None:
         self.rows += rows.num_rows
@@ -211,49 +206,22 @@ class _OpenFile:
 
     def close(self) -> None:
         self._flush()
-        if self._writer is not None:
-            self._writer.close()
+        self._writer.close()
         self.bytes = self._file.tell()
         self._file.close()
 
     def abandon(self) -> None:
         self._held.clear()
         with suppress(Exception):  # its garbage collection would write into the closed file
-            if self._writer is not None:
-                self._writer.close()
+            self._writer.close()
         self._file.close()
 
     def _flush(self) -> None:
-        table, sink = pa.Table.from_batches(self._held, self._sink.file_types), self._sink
+        table = pa.Table.from_batches(self._held, self._types).combine_chunks()
         self._held.clear()
         self._held_bytes = 0
-        if sink.form == "parquet" and len(table):
-            columns = [
-                _with_empty_nulls(column.combine_chunks()) if pa.types.is_nested(column.type) else column
-                for column in table.columns
-            ]
-            self._writer.write_table(pa.table(columns, table.schema), row_group_size=len(table))
-        elif sink.form != "parquet":
-            for rows in table.combine_chunks().to_batches():
-                if sink.form == "feather":
-                    self._writer.write_batch(rows)
-                elif sink.form == "csv":
-                    write_csv(self._file, rows, sink.separators or CsvSeparators())
-                else:
-                    self._file.write(json_lines(rows))
-
-
-def _with_empty_nulls(cells: pa.Array) -> pa.Array:
-    """The same cells, whose null lists have no elements: Parquet refuses them, and lists in null structs may have them."""
-    if pa.types.is_struct(cells.type):
-        fields = [_with_empty_nulls(field) for field in cells.flatten()]
-        return pa.StructArray.from_arrays(fields, fields=list(cells.type), mask=cells.is_null())
-    if not pa.types.is_nested(cells.type):
-        return cells
-    cells = cells.take(pa.array(np.arange(len(cells))))
-    if pa.types.is_list(cells.type) and pa.types.is_nested(cells.type.value_type):
-        return pa.ListArray.from_arrays(cells.offsets, _with_empty_nulls(cells.values), cells.type, mask=cells.is_null())
-    return cells
+        if len(table):
+            self._writer.write_table(table)
 
 
 def _partitions(batch: pa.RecordBatch, by: Sequence[str]) -> Iterator[tuple[str, pa.RecordBatch]]:

@@ -26,7 +26,6 @@ from pyflink.datastream.state import ListStateDescriptor, MapStateDescriptor
 from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment, Table
 
-from bridge.files.formats import WITHOUT_GROUPS
 from bridge.files.listing import list_files
 from bridge.files.parts import NumberedFiles, parts_to_arrow
 from bridge.files.reading import PART_BYTES, FileParts, FileTable, SourceFiles
@@ -35,6 +34,7 @@ from bridge.flink.elements import ELEMENT, KEY_AND_ELEMENT, Element, Origin, ele
 from bridge.flink.keys import keys_of_subtasks
 from bridge.flink.time_attributes import event_time
 from bridge.folders.shipped import ship_own_packages
+from bridge.formats.formats import FORMATS
 from bridge.host.allocator import give_large_blocks_back
 from bridge.table_env import is_streaming, parallelism_of, planning, starts_from_savepoint, uids
 from bridge.workarounds.pyflink_defects import keys_in_turn
@@ -75,7 +75,7 @@ def table_of_files(
     columns = [(column.name, logical_type(column.sql)) for column in files.columns]
     schema = event_time(watermark if is_streaming(table_env) else None)
     table = table_of(table_env, rows, columns, schema, uid=uid("rows"))
-    source = SourceFiles(files, addresses) if members_read and files.format not in WITHOUT_GROUPS else None
+    source = SourceFiles(files, addresses) if members_read and FORMATS[files.format].has_groups else None
     return with_origin(table, Origin(rows, [name for name, _ in columns], source))
 
 

@@ -18,10 +18,10 @@ from akdl.masking import shown
 from akdl.storage.files import FileError, is_remote
 from bridge.codec.ipc import selected
 from bridge.exceptions import refused_at
-from bridge.files.file_columns import FileColumn, declared_column
 from bridge.files.publishing import file_system, files_in, opened_file_system
 from bridge.files.reading import FileTable
 from bridge.flink.file_rows import table_of_files
+from bridge.formats.file_columns import FileColumn, declared_column
 from bridge.host.console import say
 from bridge.schema import Schema, quoted
 from bridge.table_env import planning

@@ -13,7 +13,6 @@ from bridge.errors.flink_errors import script_failure
 from bridge.exceptions import ConfigurationError
 from bridge.table_env import planning
 from bridge.workarounds.pyflink_defects import open_gateway, translate_java_errors
-from operators.errors.csv_faults import fault
 from operators.errors.missing_jars import missing_jar
 
 OLDEST = 11  # Flink 2 needs it
@@ -24,7 +23,7 @@ OLDEST = 11  # Flink 2 needs it
 def start_java() -> None:
     ensure_java()
     open_gateway()
-    translate_java_errors(lambda text: missing_jar(text) or fault(text) or script_failure(text))
+    translate_java_errors(lambda text: missing_jar(text) or script_failure(text))
 
 
 def ensure_java() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from bridge.formats.formats import FORMATS
 from operators.params.catalog import ML_ENVIRONMENT_ID, OVERWRITE_SINK
 from operators.params.checks import (
     any_text,
@@ -45,11 +46,11 @@ TIME_ZONES = Param(
     "timeZones",
     "Least and most seconds from one row to the next; rows come in the middle of them, one like the other.", interval, None,
 )  # fmt: skip
-FILE_PATH = Param("filePath", "Path of a file or folder, or any address that Flink reads.", filled_text)
-CSV_PATH = replace(
-    FILE_PATH, doc="Path of a file or folder, any address that Flink reads, or http(s), which this program reads."
-)
-AK_PATH = replace(FILE_PATH, doc="Path of an .ak file or a folder of them, or an address: http(s), or what fsspec reaches.")
+CSV_PATH = Param(
+    "filePath",
+    "Path of a file or folder, a pattern, an address that fsspec reaches, or http(s), which this program reads.", filled_text,
+)  # fmt: skip
+AK_PATH = replace(CSV_PATH, doc="Path of an .ak file or a folder of them, or an address: http(s), or what fsspec reaches.")
 SCHEMA_STR = Param(
     "schemaStr", 'Columns: "name type, name type". A stream may have an event time, as in `outputSchemaStr`: "..., ts '
     "TIMESTAMP(3), WATERMARK FOR ts AS ts\".", stream_schema_text, aliases=("schema", "tableSchema"),
@@ -75,8 +76,7 @@ SOURCE_PATHS = Param(
     "Files, folders and patterns such as data/*.parquet, one or a list: paths on all hosts, or addresses for fsspec.", files,
 )  # fmt: skip
 FORMAT = Param(
-    "format", "parquet, feather, orc, json or csv; by the name of the first file when it is not set.",
-    one_of("parquet", "feather", "orc", "json", "csv"), None,
+    "format", f"{', '.join(FORMATS)}; by the name of the first file when it is not set.", one_of(*FORMATS), None,
 )  # fmt: skip
 READ_COLS = Param(
     "selectedCols", "Columns to read, in this order; all when it is not set.", names, None,

@@ -20,9 +20,3 @@ def fetched(operator: str, parameter: str, address: str) -> Iterator[str]:
             if not os.path.exists(path):
                 raise FileError(f"there is no file {path}")
         yield path
-
-
-def is_name_of_flink(path: str) -> bool:
-    """True where Flink reads a path as this host does: it replaces backslashes, and reads a colon as part of an address."""
-    names = [os.path.basename(path), *(os.listdir(path) if os.path.isdir(path) else [])]
-    return "\\" not in path and not any(":" in name or "\\" in name for name in names)

@@ -1,6 +1,6 @@
 """Sources of the statuses of members: this program, or on a cluster the files that TaskManagers write next to Flink's logs.
 
-A source also tells how far the start of a job has come whose members have no status yet, since Flink alone has that information.
+A source also tells how far the start of a job has come whose members have no status yet, because Flink alone has that.
 """
 
 from __future__ import annotations

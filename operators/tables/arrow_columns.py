@@ -10,7 +10,7 @@ from pyarrow import types
 from akdl.near_names import listed
 from akdl.wire.column_type import FLOATS, INTEGERS, Kind, parse_type
 from bridge.exceptions import ConfigurationError
-from bridge.files.file_columns import flink_type
+from bridge.formats.file_columns import flink_type
 from bridge.schema import Schema, quoted
 
 _NUMBERS = (types.is_integer, types.is_floating)

@@ -21,6 +21,7 @@ from bridge.files.parts import FilePart
 from bridge.files.reading import FileParts
 from operators import (
     BatchOperator,
+    CsvSourceBatchOp,
     FeatherSinkBatchOp,
     FeatherSourceBatchOp,
     FileSourceBatchOp,
@@ -34,6 +35,7 @@ from operators import (
     useLocalEnv,
 )
 from operators.flink.collect import arrow_of, frame_of
+from tests.bridge.formats.test_csv_cells import CELLS, TEXTS, is_cell
 from tests.e2e.stream_jobs import running
 from tests.e2e.streams import Sink, stop_with_savepoint
 from tests.support.leftovers import wait_until
@@ -102,6 +104,34 @@ def test_one_job_reads_all_formats(env: MLEnv, tmp_path: pathlib.Path) -> None:
     whole = FilePart(f"{tmp_path}/wide.parquet", "parquet", 0, 0, 50)
     batches = list(FileParts(described).batches_of(whole))
     assert cells(found["wide"]) == cells(frame_of(arrow_of(sources["wide"].getOutputTable(), batches)))
+
+
+@pytest.mark.flink
+def test_values_of_texts(env: MLEnv, tmp_path: pathlib.Path) -> None:
+    frame = pd.DataFrame({"t": TEXTS} | {f"l{place}": TEXTS for place in range(len(CELLS))})
+    frame.to_csv(tmp_path / "all.csv", index=False, quoting=1, encoding="utf-8")
+    schema = ", ".join(f"l{place} {kind}" for place, kind in enumerate(CELLS))
+    source = CsvSourceBatchOp(
+        filePath=str(tmp_path / "all.csv"), schemaStr=f"t STRING, {schema}", ignoreFirstLine=True, lenient=True
+    )
+    columns = (f"CAST(l{place} AS STRING) AS l{place}" for place in range(len(CELLS)))
+    read = source.select(f"t, {', '.join(columns)}").collectToDataframe().set_index("t")
+    for place, (kind, (good, _)) in enumerate(CELLS.items()):
+        found = {text: value for text, value in read[f"l{place}"].items() if not pd.isna(value)}
+        assert sorted(found) == [text for text in TEXTS if is_cell(kind, text)], kind
+        assert {text: found[text] for text in good} == good, kind
+
+
+@pytest.mark.flink
+@pytest.mark.parametrize(
+    ("kind", "text"), [("INT", "3.7"), ("DECIMAL(4, 1)", "x"), ("DATE", "2024"), ("TIME(3)", "1"), ("VARCHAR(3)", "abcd")]
+)
+def test_text_that_a_cast_would_accept_fails_the_job(env: MLEnv, tmp_path: pathlib.Path, kind: str, text: str) -> None:
+    (tmp_path / "t.csv").write_text(f"{text}\n")
+    with pytest.raises(
+        RowError, match=rf"t.csv: line 1, column 'x': expected {kind.replace('(', '.').replace(')', '.')}, got '"
+    ):
+        CsvSourceBatchOp(filePath=str(tmp_path / "t.csv"), schemaStr=f"x {kind}").collectToDataframe()
 
 
 @pytest.mark.flink

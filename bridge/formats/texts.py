@@ -6,7 +6,6 @@ import base64
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,24 +14,40 @@ import pyarrow.compute as pc
 import pyarrow.csv
 from numpy.typing import NDArray
 
+from bridge.formats.csv_text import CsvForm
+
 _FLOATS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}  # as Java spells them
 _IN_NUMBERS = set("+-.:0123456789 EINaefilnrstuy")  # characters of all cells that are not text
+_USUAL_MARKS = ',"\n'
 _ESCAPED = r'["\\\x00-\x1f]'
 
 
-@dataclass(frozen=True)
-class CsvSeparators:
-    """Characters between the cells, around a cell with one of them, and behind a row."""
+class CsvWriter:
+    """Writer of rows as CSV without a line of names."""
 
-    field: str = ","
-    quote: str = '"'
-    row: str = "\n"
+    def __init__(self, file: pa.NativeFile, _: object, form: CsvForm) -> None:
+        self._file, self._form = file, form
+
+    def write_table(self, table: pa.Table) -> None:
+        for batch in table.to_batches():
+            write_csv(self._file, batch, self._form)
+
+    def close(self) -> None:
+        """Write nothing: the text has no end."""
 
 
-def write_csv(file: pa.NativeFile, batch: pa.RecordBatch, separators: CsvSeparators) -> None:
+class JsonWriter(CsvWriter):
+    """Writer of rows as objects of JSON."""
+
+    def write_table(self, table: pa.Table) -> None:
+        for batch in table.to_batches():
+            self._file.write(json_lines(batch))
+
+
+def write_csv(file: pa.NativeFile, batch: pa.RecordBatch, form: CsvForm) -> None:
     """Write rows as CSV: null as an empty cell, an empty string as a quoted one."""
-    marks = separators.field + separators.quote + separators.row
-    special, quote = f"[\r\n{re.escape(marks)}]", separators.quote
+    marks = form.field_delimiter + form.quote_char + form.row_delimiter
+    special, quote = f"[\r\n{re.escape(marks)}]", form.quote_char
     columns, any_quoted = list[pa.Array](), batch.num_columns == 1
     for column in batch.columns:
         texts = plain_texts(column)
@@ -47,14 +62,14 @@ def write_csv(file: pa.NativeFile, batch: pa.RecordBatch, separators: CsvSeparat
                 whole = pc.binary_join_element_wise(quote, pc.replace_substring(texts, quote, quote * 2), quote, "")
                 texts = pc.if_else(quoted, whole, texts)
         columns.append(texts)
-    if not any_quoted and separators == CsvSeparators():  # Arrow joins cells in half the time, though not quoted ones
+    if not any_quoted and marks == _USUAL_MARKS:  # Arrow joins cells in half the time, though not quoted ones
         texts = pa.record_batch(columns, batch.schema.names)
         pa.csv.write_csv(texts, file, pa.csv.WriteOptions(include_header=False, batch_size=4096, quoting_style="none"))
         return
     # A single null is quoted too: an empty line would be a blank line and not a row.
     columns = [pc.fill_null(texts, quote * 2 if batch.num_columns == 1 else "") for texts in columns]
-    last = pc.binary_join_element_wise(columns.pop(), separators.row, "")
-    file.write(_bytes_of(pc.binary_join_element_wise(*columns, last, separators.field)))
+    last = pc.binary_join_element_wise(columns.pop(), form.row_delimiter, "")
+    file.write(_bytes_of(pc.binary_join_element_wise(*columns, last, form.field_delimiter)))
 
 
 def json_lines(batch: pa.RecordBatch) -> pa.Buffer:

@@ -17,10 +17,10 @@ import pyarrow as pa
 import pytest
 
 from bridge.exceptions import BridgeError, RowError
-from bridge.files import json_text
 from bridge.files.description import describe
-from bridge.files.file_columns import declared_column
-from bridge.files.texts import json_lines
+from bridge.formats import json_text
+from bridge.formats.file_columns import declared_column
+from bridge.formats.texts import json_lines
 from bridge.schema import Schema
 from tests.bridge.files.test_reading import read
 from tests.support.deadline import DEADLINE_S

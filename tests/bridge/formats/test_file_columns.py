@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from bridge.exceptions import RowError, SchemaError
-from bridge.files.file_columns import cells_for_flink, check_type, column_of_field, declared_column
+from bridge.formats.file_columns import cells_for_flink, check_type, column_of_field, declared_column
 from bridge.schema import Schema
 
 INSTANT = datetime.datetime(2024, 5, 31, 18, tzinfo=datetime.timezone.utc)

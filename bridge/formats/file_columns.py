@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -86,26 +86,30 @@ def check_type(column: FileColumn, found: pa.DataType) -> None:
         )
 
 
-def cells_for_flink(
-    column: FileColumn, cells: pa.Array, row: int = 1, convert: Callable[[FileColumn, pa.Array], pa.Array] | None = None
-) -> pa.Array:
+def cells_for_flink(column: FileColumn, cells: pa.Array, row: int = 1) -> pa.Array:
     """Cells in the type of their column, of which `row` is the first row; RowError if one does not fit."""
+    convert = partial(cast_cells, column)
     try:
-        return (convert or _cast)(column, cells)
-    except pa.ArrowException as error:
-        where, found = f"column {column.name!r}", error
+        return convert(cells)
+    except pa.ArrowException as failure:
+        place, error = first_wrong(convert, cells, failure)
+    where = f"column {column.name!r}, row {row + place}"
+    if "UTF8" in str(error):
+        raise RowError(f"{where}: a cell is not UTF-8: declare BYTES for it in schemaStr")
+    raise RowError(f"{where}: a cell of the type {cells.type} does not fit {column.sql}: {error}: {remedy_of(error)}")
+
+
+def first_wrong(convert: Callable[[pa.Array], object], cells: pa.Array, error: Exception) -> tuple[int, Exception]:
+    """Place of the first cell that cannot be converted, and its error; `error` is that of all cells."""
     right, wrong = 0, len(cells)
     while wrong - right > 1:
         middle = (right + wrong) // 2
         try:
-            (convert or _cast)(column, _copied(cells.slice(right, middle - right)))
+            convert(_copied(cells.slice(right, middle - right)))
             right = middle
-        except pa.ArrowException as error:
-            wrong, found = middle, error
-    where += f", row {row + right}"
-    if "UTF8" in str(found):
-        raise RowError(f"{where}: a cell is not UTF-8: declare BYTES for it in schemaStr")
-    raise RowError(f"{where}: a cell of the type {cells.type} does not fit {column.sql}: {found}: {remedy_of(found)}")
+        except pa.ArrowException as failure:
+            wrong, error = middle, failure
+    return right, error
 
 
 def _copied(cells: pa.Array) -> pa.Array:
@@ -120,7 +124,7 @@ def remedy_of(error: Exception) -> str:
     return next((remedy for words, remedy in _REMEDIES.items() if words in str(error)), REMEDY)
 
 
-def _cast(column: FileColumn, cells: pa.Array) -> pa.Array:
+def cast_cells(column: FileColumn, cells: pa.Array) -> pa.Array:
     target, is_text = column.arrow, _is_text(cells.type)
     if is_text and pa.types.is_binary(target):
         cells = cells.cast(target)
@@ -133,41 +137,19 @@ def _cast(column: FileColumn, cells: pa.Array) -> pa.Array:
         raise RowError(f"column {column.name!r}: the file is damaged: {error}") from None
     if cells.type == target:
         result = cells
-    elif is_text and (pa.types.is_time(target) or pa.types.is_timestamp(target)):
-        # Arrow before 17 cannot parse a time alone, and a type of milliseconds takes no further digits, which may be zeros.
+    elif is_text and pa.types.is_temporal(target):
+        # Arrow before 17 cannot parse a time alone, nor Arrow 11 a date. Seconds may have further digits, which are zeros.
         whole = pc.binary_join_element_wise("1970-01-01", cells, " ") if pa.types.is_time(target) else cells
+        whole = pc.binary_join_element_wise(cells, "00:00:00", " ") if pa.types.is_date(target) else whole
         zone = "UTC" if column.sql.startswith("TIMESTAMP_LTZ") else None
         result = whole.cast(pa.timestamp("us", zone)).cast(target)
     else:
         if is_text and is_number(target):
             cells = pc.ascii_trim_whitespace(cells)
         result = cells.cast(with_room(target)).cast(target)
-    _check_numbers(cells, result)
+    check_numbers(cells, result)
     _check_length(column, result)
     return result
-
-
-def exact_numbers(column: FileColumn, cells: pa.Array) -> pa.Array:
-    """BIGINT or DOUBLE cells from texts that these types write; Arrow reads 007, 0x1F and integers of any length."""
-    cells = pc.ascii_trim_whitespace(cells)
-    if column.arrow == pa.int64():
-        if has_other_numbers(cells):
-            raise pa.ArrowInvalid("its first digit is 0")
-        return cells.cast(column.arrow)
-    numbers = cells.cast(column.arrow)
-    for text in cells.filter(pc.greater_equal(pc.abs(numbers), 2.0**53)).to_pylist():
-        if text is None:
-            continue
-        if text.lstrip("+-").isdecimal() and is_inexact(text):
-            raise pa.ArrowInvalid(inexact(text))
-        if text[-1].isdecimal() and float(text) in (math.inf, -math.inf):
-            raise pa.ArrowInvalid("it is beyond DOUBLE")
-    return numbers
-
-
-def has_other_numbers(cells: pa.Array) -> bool:
-    """True where a text such as 007 or 0x1F would become another number."""
-    return bool(pc.any(pc.match_substring_regex(cells, r"^\s*-?0[^\s]")).as_py())
 
 
 def is_inexact(digits: str) -> bool:
@@ -195,7 +177,7 @@ def _check_cast(column: FileColumn, found: pa.DataType) -> None:
     if column.declared is not None and column.declared.type.kind is Kind.TIMESTAMP and is_instant:
         raise SchemaError(f"the column {column.name!r} has instants, of the type {found}: declare TIMESTAMP_LTZ for it")
     try:
-        _cast(column, pa.nulls(0, found))
+        cast_cells(column, pa.nulls(0, found))
     except pa.ArrowException as error:
         raise SchemaError(
             f"the column {column.name!r} has the type {found}, which cannot become {column.sql}: {error}: {REMEDY}"
@@ -219,7 +201,7 @@ def with_room(kind: pa.DataType) -> pa.DataType:
     return pa.decimal256(76, kind.scale) if pa.types.is_decimal(kind) else kind
 
 
-def _check_numbers(cells: pa.Array, result: pa.Array) -> None:
+def check_numbers(cells: pa.Array, result: pa.Array) -> None:
     """Refuse what Arrow reads as another number: texts with hexadecimal digits, and numbers that become infinite."""
     while pa.types.is_list(result.type) and pa.types.is_list(cells.type):
         cells, result = cells.flatten(), result.flatten()

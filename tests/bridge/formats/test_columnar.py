@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bridge.files.formats import reader_of
+from bridge.formats.formats import reader_of
 
 
 def test_a_large_group_is_read_in_little_memory(tmp_path: pathlib.Path) -> None:

@@ -13,8 +13,9 @@ import pytest
 
 from bridge.exceptions import BridgeError
 from bridge.files.description import describe
-from bridge.files.formats import format_of
-from bridge.files.texts import CsvSeparators, write_csv
+from bridge.formats.csv_text import CsvForm
+from bridge.formats.formats import format_of
+from bridge.formats.texts import write_csv
 from bridge.schema import Schema
 from tests.bridge.files.test_reading import read
 
@@ -42,16 +43,16 @@ LATER = "x,a\n" + "1.5,1\n" * 900_000  # more than a block
 @pytest.mark.parametrize(
     ("text", "sql", "words"),
     [
-        ("x,a\n1,18446744073709551615\n", None, "column 'a', row 2: .*18446744073709551615 needs more digits.*DECIMAL\\(20, 0\\)"),
-        ("a\n1\n-9223372036854775809\n", None, "column 'a', row 3: .*-9223372036854775809 needs more digits"),
-        ("a\n1.5\n+9007199254740993\n", None, "column 'a', row 3: .*9007199254740993 needs more digits"),
-        ("a\n" + "9" * 5000 + "\n", None, "column 'a', row 2: .*9999 needs more digits"),
-        ("a\n1e400\n", None, "column 'a', row 2: .*it is beyond DOUBLE"),
-        ("a\n1\n1e39\n", "a FLOAT", "column 'a', row 3: .*it is beyond FLOAT"),
-        (LATER + "1.5,9223372036854775808\n", None, "column 'a', row 900002: .*'9223372036854775808' as a scalar of type int64"),
-        (LATER + "9223372036854775808,1\n", None, "column 'x', row 900002: .*9223372036854775808 needs more digits"),
-        (LATER + "1.5,007\n", None, "column 'a', row 900002: .*its first digit is 0"),
-        (LATER + "x,1\n", None, "column 'x', row 900002: .*'x' as a scalar of type double"),
+        ("x,a\n1,18446744073709551615\n", None, "line 2, column 'a': .*18446744073709551615 needs more digits.*DECIMAL\\(20, 0\\)"),
+        ("a\n1\n-9223372036854775809\n", None, "line 3, column 'a': .*-9223372036854775809 needs more digits"),
+        ("a\n1.5\n+9007199254740993\n", None, "line 3, column 'a': .*9007199254740993 needs more digits"),
+        ("a\n" + "9" * 5000 + "\n", None, "line 2, column 'a': .*9999 needs more digits"),
+        ("a\n1e400\n", None, "line 2, column 'a': .*it is beyond DOUBLE"),
+        ("a\n1\n1e39\n", "a FLOAT", "line 3, column 'a': .*it is beyond FLOAT"),
+        (LATER + "1.5,9223372036854775808\n", None, "line 900002, column 'a': .*'9223372036854775808' as a scalar of type int64"),
+        (LATER + "9223372036854775808,1\n", None, "line 900002, column 'x': .*9223372036854775808 needs more digits"),
+        (LATER + "1.5,007\n", None, "line 900002, column 'a': .*its first digit is 0"),
+        (LATER + "x,1\n", None, "line 900002, column 'x': .*'x' as a scalar of type double"),
     ],
 )  # fmt: skip
 def test_numbers_of_csv_are_exact_or_refused(tmp_path: pathlib.Path, text: str, sql: str | None, words: str) -> None:
@@ -91,7 +92,7 @@ def test_instants_of_csv(tmp_path: pathlib.Path) -> None:
         ("t TIMESTAMP(3)", "12:38:00Z", "expected no zone offset.*: declare TIMESTAMP_LTZ for it"),
         ("t TIMESTAMP_LTZ(3)", "12:38:00", "expected a zone offset.*: declare TIMESTAMP for it"),
     ):
-        with pytest.raises(BridgeError, match=f"^Source: {tmp_path}/a.csv: column 't', row 2: .*{words}"):
+        with pytest.raises(BridgeError, match=f"^Source: {tmp_path}/a.csv: line 2, column 't': .*{words}"):
             read_csv(tmp_path, f"t\n2024-04-29 {cell}\n", sql)
 
 
@@ -107,7 +108,7 @@ def test_cells_of_a_csv_sink_are_read_as_they_were(tmp_path: pathlib.Path) -> No
     names = [sql.split()[0] for sql in columns]
     batch = pa.record_batch(list(columns.values()), names)
     with pa.OSFile(str(tmp_path / "rows"), "wb") as file:
-        write_csv(file, batch, CsvSeparators())
+        write_csv(file, batch, CsvForm())
     text = ",".join(names) + "\n" + (tmp_path / "rows").read_text()
     assert read_csv(tmp_path, text, ", ".join(columns)).to_pylist() == batch.to_pylist()
 
@@ -115,9 +116,9 @@ def test_cells_of_a_csv_sink_are_read_as_they_were(tmp_path: pathlib.Path) -> No
 @pytest.mark.parametrize(
     ("text", "sql", "words"),
     [
-        (b"x,a\n1,ok\n2,caf\xe9\n", None, "column 'a', row 3: .*UTF8"),
-        (b"x,a\n1,ok\n2,caf\xe9\n", "a STRING", "column 'a', row 3: .*UTF8"),
-        (b"a\n" + b"ok\n" * 1_500_000 + b"\xff\n", None, "column 'a', row 1500002: .*UTF8"),
+        (b"x,a\n1,ok\n2,caf\xe9\n", None, "line 3, column 'a': .*not UTF-8"),
+        (b"x,a\n1,ok\n2,caf\xe9\n", "a STRING", "line 3, column 'a': .*not UTF-8"),
+        (b"a\n" + b"ok\n" * 1_500_000 + b"\xff\n", None, "line 1500002, column 'a': .*not UTF-8"),
         (b"caf\xe9\n1\n", None, "cannot be read: expected the format csv, .*'utf-8' codec can't decode byte 0xe9"),
     ],
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Lines of JSON as tables: limits on hostile text, numbers that stay exact, and the place of what does not fit. Pure."""
+"""Files of JSON, an object per line: limits on hostile text, exact numbers, and the place of what does not fit. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import pyarrow.json as pj
 
 from akdl.storage.limits import TEXT, LimitError
 from bridge.exceptions import RowError
-from bridge.files.file_columns import REMEDY, FileColumn, inexact, is_inexact, not_utf8, with_room
+from bridge.formats.columnar import UngroupedReader, open_text, slices
+from bridge.formats.file_columns import REMEDY, FileColumn, inexact, is_inexact, not_utf8, with_room
 
 _BLOCK_BYTES = 1 << 20
 _MOST_LEVELS = 100  # pyarrow's reader recurses, and ends the process some thousand levels deep
@@ -25,6 +26,26 @@ _LONG = re.compile(rb"\d{16}")
 _TWICE = re.compile(r"Column\(/(.*)\) was specified twice")
 _ROW = re.compile(r"^JSON parse error: | in row \d+$")
 _MOST_SHOWN = 60
+
+
+class JsonReader(UngroupedReader):
+    """A file with an object per line."""
+
+    def __init__(self, path: str, columns: Sequence[FileColumn], others: str, _: object = None) -> None:
+        self._path, self._others = path, others
+        with open_text(path) as (text, self.size, self._size):
+            line, block = next(blocks(text), (1, b""))
+        self._first = (block.count(b"\n") + 1, max(1, len(block)))
+        self._columns, self.schema = columns, pa.schema([(column.name, column.arrow) for column in columns])
+        if others == "infer" and block:
+            self.schema = schema_of(line, block, columns)
+
+    def batches(self, group: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        wanted = [column for column in self._columns if self._others == "error" or column.name in columns]
+        with open_text(self._path) as (text, _, _):
+            for line, block in blocks(text):
+                table = rows_of(line, block, wanted, self._others)
+                yield from slices(table.select(columns).combine_chunks().to_batches(), rows)
 
 
 def blocks(text: pa.NativeFile) -> Iterator[tuple[int, bytes]]:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.orc as po
@@ -16,10 +18,14 @@ import pyarrow.parquet as pq
 
 from akdl.storage.files import is_remote, opened_with_fsspec
 from bridge.exceptions import RowError
-from bridge.files.parts import TO_THE_END, WHOLE
+from bridge.formats.file_columns import FileColumn, cells_for_flink
 
+WHOLE = -1  # group of formats without groups
+TO_THE_END = -1  # rows of a part or a group whose number is unknown
 MOST_ROWS = 1 << 16  # of a batch: encoded sizes say little of repeated text
 _TEXT_BYTES = 64 << 20  # of the texts of dictionaries in a batch
+PACKED = {"gzip": ".gz", "bz2": ".bz2", "zstd": ".zst"}
+_PACKED_TIMES = 10  # smaller than its text may compressed text be
 _SAMPLE_ROWS = _DELTA_ROWS = 1024
 _MOST_OF_GROUP = 1 << 48  # rows, so that numbers of parts are numbers of Python's sequences
 
@@ -47,6 +53,10 @@ class FileReader:
     def batches(self, group: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a group in batches of at most `rows`, where the format permits it."""
         raise NotImplementedError
+
+    def cells(self, column: FileColumn, cells: pa.Array, row: int) -> pa.Array:
+        """Cells of a batch in the type of their column; the first is in this row of the file. RowError if one does not fit."""
+        return cells_for_flink(column, cells, row)
 
 
 class ParquetReader(FileReader):
@@ -140,6 +150,34 @@ def _before_1970(cells: pa.Array, found: pa.Array) -> pa.Array:
     return pc.if_else(pa.array(wrong), found.cast(cells.type, safe=False), cells)
 
 
+class ParquetWriter:
+    """Writer of a Parquet file, whose tables become row groups."""
+
+    def __init__(self, file: pa.NativeFile, types: pa.Schema, _: object) -> None:
+        self._writer = pq.ParquetWriter(file, types)
+        self.close = self._writer.close
+
+    def write_table(self, table: pa.Table) -> None:
+        columns = [
+            _with_empty_nulls(column.combine_chunks()) if pa.types.is_nested(column.type) else column
+            for column in table.columns
+        ]
+        self._writer.write_table(pa.table(columns, table.schema), row_group_size=len(table))
+
+
+def _with_empty_nulls(cells: pa.Array) -> pa.Array:
+    """The same cells, whose null lists have no elements: Parquet refuses them, and lists in null structs may have them."""
+    if pa.types.is_struct(cells.type):
+        fields = [_with_empty_nulls(field) for field in cells.flatten()]
+        return pa.StructArray.from_arrays(fields, fields=list(cells.type), mask=cells.is_null())
+    if not pa.types.is_nested(cells.type):
+        return cells
+    cells = cells.take(pa.array(np.arange(len(cells))))
+    if pa.types.is_list(cells.type) and pa.types.is_nested(cells.type.value_type):
+        return pa.ListArray.from_arrays(cells.offsets, _with_empty_nulls(cells.values), cells.type, mask=cells.is_null())
+    return cells
+
+
 class _ArrowFile(FileReader):
     def __init__(self, path: str) -> None:
         self._source = open_file(path)
@@ -192,6 +230,10 @@ def arrow_reader(path: str) -> FileReader:
     with open_file(path) as source:
         is_file = source.read(6) == b"ARROW1"
     return _ArrowFile(path) if is_file else _ArrowStream(path)
+
+
+def arrow_writer(file: pa.NativeFile, types: pa.Schema, _: object) -> pa.ipc.RecordBatchFileWriter:
+    return pa.ipc.new_file(file, types, options=pa.ipc.IpcWriteOptions(compression="lz4"))
 
 
 class OrcReader(FileReader):
@@ -268,3 +310,12 @@ def open_file(path: str) -> Any:
         return pa.OSFile(path)
     with opened_with_fsspec(path) as (system, inside):
         return pa.PythonFile(system.open(inside, "rb"), "r")
+
+
+@contextmanager
+def open_text(path: str) -> Iterator[tuple[pa.NativeFile, int, int]]:
+    """Open a file of text, which is unpacked if its name says so; yield also its bytes, and an estimate of those unpacked."""
+    codec = next((codec for codec, ending in PACKED.items() if path.lower().endswith(ending)), None)
+    with open_file(path) as source:
+        size = source.size()
+        yield (source, size, size) if codec is None else (pa.CompressedInputStream(source, codec), size, size * _PACKED_TIMES)

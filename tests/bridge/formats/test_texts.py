@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bridge.files.texts import CsvSeparators, json_lines, write_csv
+from bridge.formats.texts import CsvForm, json_lines, write_csv
 from tests.bridge.files.random_rows import KINDS, NESTED, random_batch
 
 SEPARATORS = [
@@ -33,7 +33,7 @@ def text_of(cell: Any) -> str:
 
 def csv_lines(batch: pa.RecordBatch, *separators: str) -> bytes:
     with pa.BufferOutputStream() as file:
-        write_csv(file, batch, CsvSeparators(*separators))
+        write_csv(file, batch, CsvForm(*separators))
         return bytes(file.getvalue())
 
 
