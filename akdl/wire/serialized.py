@@ -49,7 +49,7 @@ class Tally:
         self._rows = self._checksum = 0
 
     def add(self, rows: int, columns: bytes) -> None:
-        """Count a chunk; `rows` is 0 for chunks whose rows are not counted, such as chunks of extra inputs."""
+        """Count a chunk; `rows` is 0 for a chunk whose rows are not counted, such as one of an extra input."""
         self._rows += rows
         self._checksum = zlib.crc32(columns, self._checksum)
 

@@ -22,7 +22,6 @@ from bridge.group.roles import label
 from bridge.group.states import KnownStates
 from bridge.member.script_process import ScriptProcess
 from bridge.member.session import Session
-from bridge.settings import GroupSettings
 
 _TRY_AGAIN_S = 0.5
 # The connection is cut, or member 0 has ended. If that lasts, `bridge.errors.diagnosis` reports it.
@@ -34,21 +33,13 @@ Take = Callable[[int], Any]
 class ExtraInputs:
     """One member's part in the delivery. It does nothing for a group without extra inputs."""
 
-    def __init__(
-        self,
-        settings: GroupSettings,
-        group: str,
-        index: int,
-        session: Session,
-        changed: threading.Condition,
-        process: ScriptProcess,
-    ) -> None:
-        self._settings = settings
-        self._name = f"akdl-extra-{group}-{session.attempt}"
-        self._index = index
+    def __init__(self, session: Session, process: ScriptProcess) -> None:
         self._session = session
-        self._changed = changed
         self._process = process
+        self._settings = settings = process.settings
+        self._index = index = process.index
+        self._changed = process.changed
+        self._name = f"akdl-extra-{process.group}-{session.attempt}"
         self._is_used = bool(settings.extra_schemas) and settings.size > 1
         path = os.path.join(process.private_folder, "extra-inputs")
         self.chunk_log = ChunkLog(path) if self._is_used and index == 0 else None  # for other hosts

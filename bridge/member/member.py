@@ -24,7 +24,7 @@ from bridge.member.extra_input_delivery import ExtraInputs
 from bridge.member.observer import Observer, ProgressWatch
 from bridge.member.script_process import ScriptProcess, report_end
 from bridge.member.session import Session, Stage, WrittenRows
-from bridge.settings import DRAIN, OFF, PAD, REPEAT, UNCOMMITTED, GroupSettings
+from bridge.settings import DRAIN, OFF, PAD, REPEAT, GroupSettings
 
 logger = logging.getLogger(__name__)
 
@@ -54,23 +54,11 @@ class Member:
         self._changed = threading.Condition()
         self._process = ScriptProcess(settings, group, index, attempt, self._changed)
         self._session = Session(attempt, settings.queue_bytes, self._process.name)
-        self._extra = ExtraInputs(settings, group, index, self._session, self._changed, self._process)
+        self._extra = ExtraInputs(self._session, self._process)
         known = None if before is None else before._membership
         self._membership: Membership = Membership(settings, index, attempt, self._changed, self._state, known)
         self._started = time.monotonic()
-        self._progress = ProgressWatch(self._started)
-        process = self._process
-        self.observer = Observer(
-            settings,
-            group,
-            index,
-            self._session,
-            self._changed,
-            lambda: process.resources,
-            process.log,
-            lambda: self._progress,
-            process.private_folder,
-        )
+        self.observer = Observer(self._session, self._process)
         self._tail = Tail(settings.equal_steps, settings.weight_column)
         self._echo_since: float | None = None
         self.addressed: Collection[int] = ()  # members whose addresses have arrived
@@ -93,7 +81,7 @@ class Member:
         own_s, _ = self._process.child.cpu_times
         with self._changed:
             self._session.join(cluster)
-            self._progress = ProgressWatch(time.monotonic(), own_s)
+            self.observer.progress = ProgressWatch(time.monotonic(), own_s)
             self._changed.notify_all()
         self._membership.join(addresses, self._extra.chunk_log)
         self._extra.fetch(self._membership.take_extra_inputs)
@@ -160,11 +148,10 @@ class Member:
     @property
     def rows_done(self) -> int:
         """Number of a stream's first rows that need not be replayed if the script fails later."""
-        session, settings = self._session, self._settings
-        if self.has_returned and settings.on_return == DRAIN:
-            return session.rows_in
+        if self.has_returned and self._settings.on_return == DRAIN:
+            return self._session.rows_in
         with self._changed:
-            return session.rows_committed if settings.replay == UNCOMMITTED else session.progress.rows_read
+            return self.observer.rows_done
 
     @property
     def report(self) -> Report:
@@ -272,7 +259,7 @@ class Member:
         """Return this member's state for the other members. With the lock held."""
         session = self._session
         if session.stage >= Stage.ENDED:
-            self._progress.end()
+            self.observer.progress.end()
         return MemberState(
             index=self._index,
             attempt=session.attempt,
@@ -282,8 +269,8 @@ class Member:
             rows=session.rows_in if session.has_ended_input else session.rows_arrived,
             input_ended=session.has_all_rows,
             rows_read=session.progress.rows_read,
-            idle_s=self._progress.idle_s,
-            spinning=self._progress.is_spinning,
+            idle_s=self.observer.progress.idle_s,
+            spinning=self.observer.progress.is_spinning,
             calling=session.is_calling,
             waiting=session.awaits_flink,
             input_full=session.is_input_full,
@@ -385,7 +372,7 @@ class Member:
             session, progress = self._session, self._session.progress
             moved = progress.rows_read + session.rows_out + progress.report.number
             waits = session.awaits_flink or session.hello is None  # startTimeout limits the start
-            self._progress.look(time.monotonic(), moved, progress.worked_s + children_s, own_s, waits)
+            self.observer.progress.look(time.monotonic(), moved, progress.worked_s + children_s, own_s, waits)
 
     def _members(self) -> str:
         if self._settings.size == 1:

@@ -6,15 +6,19 @@ import json
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from akdl.wire import AWAITING, IMPORTING, READING, STILL
 from akdl.wire.status_pb2 import MemberStatus
-from bridge.group.roles import label
 from bridge.member import registry
 from bridge.member.session import Session, Stage
 from bridge.member.status import DATA, ENDED, EXPORT, FEEDING, PEERS, READ, START, STARTING, WORK, Clock, StatusFile
-from bridge.settings import UNCOMMITTED, GroupSettings
+from bridge.settings import UNCOMMITTED
+
+if TYPE_CHECKING:
+    # Model processes use `ProgressWatch`, and the module would load Apache Beam for them.
+    from bridge.member.script_process import ScriptProcess
 
 BUSY = 0.05  # of one processor; a TensorFlow process that waits for others uses about a tenth of this
 MOST_IDLE_S = 5.0  # counted between two looks, which are a second apart: the host may have been suspended for an hour
@@ -54,30 +58,21 @@ class ProgressWatch:
 class Observer:
     """The status of one member, twice a second: in this process, and in a file next to Flink's logs or in its own `folder`."""
 
-    def __init__(
-        self,
-        settings: GroupSettings,
-        group: str,
-        index: int,
-        session: Session,
-        changed: threading.Condition,
-        resources: Callable[[], tuple[float, int]],
-        log: Callable[[str], None],
-        watch: Callable[[], ProgressWatch],
-        folder: str = "",
-    ) -> None:
-        self._watch = watch
-        self._settings, self._group, self._index = settings, group, index
-        self._session, self._changed, self._resources, self._log = session, changed, resources, log
-        self._label = label(index, settings.num_workers)
+    def __init__(self, session: Session, process: ScriptProcess) -> None:
+        self._session = session
+        self._process = process
+        self._settings = process.settings
         now = time.monotonic()
+        self.progress = ProgressWatch(now)
         self._clock = Clock(now)
         self._used: tuple[float, int] = (0.0, 0)
         self._resources_due = now
         self._lock = threading.Lock()
         self._printed = 0
         self._lines: deque[str] = deque(maxlen=_KEPT_LINES)
-        self._file = StatusFile(f"{group}-{self._label.replace(' ', '-')}-{session.attempt}", now, folder)
+        self._file = StatusFile(
+            f"{process.group}-{process.label.replace(' ', '-')}-{session.attempt}", now, process.private_folder
+        )
         self._report_due, self._reported = 0.0, 0
 
     def note_line(self, line: str) -> None:
@@ -87,13 +82,13 @@ class Observer:
 
     def look(self, is_over: bool = False) -> None:
         now = time.monotonic()
-        with self._changed:
+        with self._process.changed:
             stage, use, place = self._session.stage_reached, self._use(), self._session.progress.place
         # A member whose script has returned may wait for others until it is over.
         self._clock.look(now, ENDED if is_over else min(stage, Stage.EXPORTING).name.lower(), use, place)
         if now >= self._resources_due and not is_over:
             self._resources_due = now + _RESOURCES_S
-            self._used = self._resources()
+            self._used = self._process.resources
         if is_over or self._file.is_due(now):
             self._write(now)
 
@@ -116,20 +111,20 @@ class Observer:
         if report.number <= self._reported or not (is_last or now >= self._report_due):
             return
         self._reported, self._report_due = report.number, now + REPORT_EVERY_S
-        entries = {"member": self._label, "attempt": self._session.attempt, "step": report.step}
-        self._log(REPORT_PREFIX + json.dumps({**entries, "metrics": _finite(report.metrics)}))
+        entries = {"member": self._process.label, "attempt": self._session.attempt, "step": report.step}
+        self._process.log(REPORT_PREFIX + json.dumps({**entries, "metrics": _finite(report.metrics)}))
 
     @property
     def status(self) -> MemberStatus:
         session, clock = self._session, self._clock
-        with self._changed, self._lock:
+        with self._process.changed, self._lock:
             report = session.progress.report
             return MemberStatus(
                 **clock.entries(),
-                group=self._group,
-                index=self._index,
-                label=self._label,
-                is_worker=self._index < self._settings.num_workers,
+                group=self._process.group,
+                index=self._process.index,
+                label=self._process.label,
+                is_worker=self._process.index < self._settings.num_workers,
                 attempt=session.attempt,
                 failed=session.stage == Stage.FAILED or session.failure is not None,
                 rows_in=session.rows_arrived,
@@ -144,17 +139,16 @@ class Observer:
                 lines=self._lines,
                 operator=f"{self._settings.operator}, {self._settings.main_script}",
                 waiting=session.awaits_rows,
-                idle_s=round(self._watch().idle_s, 1),
-                spinning=self._watch().is_spinning,
+                idle_s=round(self.progress.idle_s, 1),
+                spinning=self.progress.is_spinning,
                 calling=session.is_calling,
                 stack=session.progress.stack,
-                rows_done=self._rows_done,
+                rows_done=self.rows_done if self._settings.kind == "stream" else 0,  # a batch starts again
             )
 
     @property
-    def _rows_done(self) -> int:
-        if self._settings.kind != "stream":
-            return 0
+    def rows_done(self) -> int:
+        """Number of the first rows that a script need not read again after a failure. With the lock held."""
         return self._session.rows_committed if self._settings.replay == UNCOMMITTED else self._session.progress.rows_read
 
     def _write(self, now: float) -> None:

@@ -37,11 +37,14 @@ _LOG_FILES = 10  # Flink's default
 
 
 class ScriptProcess:
+    """The process of member `index` of a group; `changed` is the lock of the member's session, notified of its exit."""
+
     def __init__(self, settings: GroupSettings, group: str, index: int, attempt: int, changed: threading.Condition) -> None:
-        self._settings = settings
-        self._index = index
+        self.settings = settings
+        self.group = group
+        self.index = index
         self._attempt = attempt
-        self._changed = changed
+        self.changed = changed
         self.label = label(index, settings.num_workers)
         self.name = f"{settings.operator}, {self.label}"
         log_name = f"{settings.operator}-{group}-{self.label.replace(' ', '-')}-{attempt}"
@@ -63,20 +66,20 @@ class ScriptProcess:
         wishes: Callable[[], Wishes],
         note_line: Callable[[str], None],
     ) -> None:
-        settings, token = self._settings, secrets.token_hex(16)
+        settings, token = self.settings, secrets.token_hex(16)
         self._note_line = note_line
         task = task_of(settings, self._folder)
-        self._server = BridgeServer(session, self._changed, shares, wishes, task, token, self._folder.private)
+        self._server = BridgeServer(session, self.changed, shares, wishes, task, token, self._folder.private)
         self._server.start()
         sent = own_variables(self._folder, self._server.address, token, self._attempt)
         if self._spare is None:
-            self._child = launch(settings, self._index, self._folder, sent, self._on_line, self._on_exit)
+            self._child = launch(settings, self.index, self._folder, sent, self._on_line, self._on_exit)
         else:
             self._spare.run(sent, self._on_line, self._on_exit)
 
     def prepare_next(self) -> None:
         """Prepare a process for the next script, since a program with one script often has another."""
-        spare.prepare(self._settings)
+        spare.prepare(self.settings)
 
     def stop(self, grace_s: float) -> None:
         if self._child is not None:
@@ -115,15 +118,15 @@ class ScriptProcess:
     def error(self, what: str, *details: str) -> TaskError:
         printed = "\n".join(self.child.last_lines)[-_PRINTED_CHARACTERS:]
         tail = f"--- last lines of the process ---\n{printed}" if printed.strip() else ""
-        return TaskError(paragraphs(f"{self.name} ({self._settings.main_script}): {what}", *details, tail))
+        return TaskError(paragraphs(f"{self.name} ({self.settings.main_script}): {what}", *details, tail))
 
     def _on_exit(self) -> None:
-        with self._changed:
-            self._changed.notify_all()
+        with self.changed:
+            self.changed.notify_all()
 
     def _on_line(self, line: str) -> None:
         self.log(line)
-        if self._settings.print_process_info:
+        if self.settings.print_process_info:
             self._note_line(line)
             say(f"[{self.name}] {line}")
 

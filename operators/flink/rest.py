@@ -6,7 +6,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
@@ -23,6 +23,7 @@ _ANSWER_S = 5.0
 _WHOLE_S = 60.0  # of an answer that comes in small parts
 _PART_BYTES = 1 << 16
 _WITHOUT_SLOT = ("CREATED", "SCHEDULED")  # states of tasks
+JobDetails = dict[str, Any]  # the answer of the endpoint to /jobs/ID
 _ENDED = {"FINISHED", "CANCELED", "FAILED", "SUSPENDED"}
 
 
@@ -56,7 +57,7 @@ class Rest:
         """Jobs that have not ended, with their `jid`, `name` and `state`."""
         return [job for job in self.get("/jobs/overview")["jobs"] if job["state"] not in _ENDED]
 
-    def jobs_of(self, groups: Collection[str]) -> Iterator[dict[str, Any]]:
+    def jobs_of(self, groups: Collection[str]) -> Iterator[JobDetails]:
         """Yield the details of the jobs that have not ended and run some of these groups."""
         for job in self.jobs():
             details = self.get(f"/jobs/{job['jid']}")
@@ -112,7 +113,7 @@ class Rest:
         return b"".join(parts)
 
 
-def waits_for_slots(details: Mapping[str, Any]) -> bool:
+def waits_for_slots(details: JobDetails) -> bool:
     """Return True if a task of a job has no slot yet."""
     return any(vertex["tasks"].get(state) for vertex in details["vertices"] for state in _WITHOUT_SLOT)
 

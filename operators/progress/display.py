@@ -49,7 +49,7 @@ def shown(
 
 
 class StatusPoller:
-    """Shows, records and summarizes the statuses of a job's members, and warns of Python workers that start late.
+    """Shows and records the statuses of a job's members, says what they print, and warns of Python workers that start late.
 
     The warning comes even where nothing is shown, since a worker that blocks before code of ours runs reports nothing itself.
     """

@@ -16,7 +16,7 @@ from typing import IO, TypeVar
 from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 
 from akdl.masking import masked, shown
-from akdl.storage.files import FileError, is_remote, local_path, opened_with_fsspec
+from akdl.storage.files import FileError, is_remote, local_path, opened_with_fsspec, put_whole
 from akdl.wire.status_pb2 import MemberStatus, RecordLine
 
 logger = logging.getLogger(__name__)
@@ -69,8 +69,7 @@ class Recorder:
         if is_remote(self._folder):
             try:
                 with opened_with_fsspec(self._folder) as (system, root):
-                    system.makedirs(root, exist_ok=True)
-                    system.put_file(self._path, f"{root.rstrip('/')}/{self._name}")
+                    put_whole(system, self._path, f"{root}/{self._name}")
             except (OSError, FileError) as error:
                 self._give_up(error)
                 return

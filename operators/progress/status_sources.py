@@ -1,6 +1,6 @@
-"""Sources of the statuses of members: this program, or on a cluster the files that TaskManagers write next to Flink's logs.
+"""Sources of the statuses of members: this program, or on a cluster files that TaskManagers write next to Flink's logs.
 
-A source also tells how far the start of a job has come whose members have no status yet, because Flink alone has that.
+Before a job's members have a status, only Flink's REST shows how far its start has come, so a source reports that too.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class StatusSource:
         return statuses(self._groups)
 
     def start_step(self) -> str:
-        """Return the step of a job whose members have no status yet, such as waiting for slots; "" if it is not known."""
+        """Return the step of its start in which the job is, before its members have a status; "" if that is not known."""
         return ""
 
     def late_start(self, limit_s: float) -> str:

@@ -187,7 +187,7 @@ class SimulatedProcess:
     """`ScriptProcess`, with the real server of the channel."""
 
     def __init__(self, settings: GroupSettings, group: str, index: int, attempt: int, changed: Condition) -> None:
-        self._settings, self._index, self._attempt, self._changed = settings, index, attempt, changed
+        self.settings, self.group, self.index, self._attempt, self.changed = settings, group, index, attempt, changed
         self.label = label(index, settings.num_workers)
         self.name = f"{settings.operator}, {self.label}"
         self.folder = self.private_folder = ""
@@ -198,7 +198,7 @@ class SimulatedProcess:
     def start(
         self, session: Session, shares: Callable[[], Shares | None], wishes: Callable[[], Wishes], note_line: object
     ) -> None:
-        settings, job = self._settings, here().job  # type: ignore[attr-defined]
+        settings, job = self.settings, here().job  # type: ignore[attr-defined]
         task = Task(
             operator=settings.operator, kind=settings.kind, num_workers=settings.num_workers,
             input_columns=table_columns(settings.script_schema), output_columns=table_columns(settings.output_schema),
@@ -207,12 +207,12 @@ class SimulatedProcess:
             reports_passed=settings.carries_event_time and settings.replay != UNCOMMITTED, read_once=settings.read_once,
         )  # fmt: skip
         self._server = bridge_server.BridgeServer(
-            session, self._changed, shares, wishes, task, TOKEN, f"child-{len(here().processes)}"
+            session, self.changed, shares, wishes, task, TOKEN, f"child-{len(here().processes)}"
         )
         self._server.start()
-        main = job.script_of(self._index, self._attempt)
-        self.child = Child(self._index, self._server.address, self._attempt, task, main, self._on_exit)
-        job.started(self._index, self.child)
+        main = job.script_of(self.index, self._attempt)
+        self.child = Child(self.index, self._server.address, self._attempt, task, main, self._on_exit)
+        job.started(self.index, self.child)
 
     def prepare_next(self) -> None:
         """Start no process for a further script."""
@@ -249,5 +249,5 @@ class SimulatedProcess:
             world.spawn(self._notify, self._worker, "reap")
 
     def _notify(self) -> None:
-        with self._changed:
-            self._changed.notify_all()
+        with self.changed:
+            self.changed.notify_all()

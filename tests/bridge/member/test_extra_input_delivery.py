@@ -44,8 +44,10 @@ class Place:
         given = settings(size, extra_inputs, str(folder.parent))
         self.changed = threading.Condition()
         self.session = Session(0, QUEUE_BYTES)
-        process: Any = SimpleNamespace(private_folder=str(folder), error=TaskError)
-        self.extra = ExtraInputs(given, "extra", index, self.session, self.changed, process)
+        process: Any = SimpleNamespace(
+            settings=given, group="extra", index=index, changed=self.changed, private_folder=str(folder), error=TaskError
+        )
+        self.extra = ExtraInputs(self.session, process)
         self._state = MemberState(index=index, phase=RUNNING)
         self.membership = Membership(given, index, 0, self.changed, lambda: self._state)
 

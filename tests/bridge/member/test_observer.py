@@ -7,6 +7,8 @@ import json
 import math
 import pathlib
 import threading
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -28,6 +30,7 @@ from akdl.wire import (
 )
 from akdl.wire.service import PROTOCOL
 from akdl.wire.status_pb2 import MemberStatus
+from bridge.group.roles import label
 from bridge.member import registry
 from bridge.member.observer import BUSY, MOST_IDLE_S, REPORT_EVERY_S, REPORT_PREFIX, Observer, ProgressWatch, TaskObserver
 from bridge.member.session import Session
@@ -44,11 +47,12 @@ SETTINGS = GroupSettings(
 
 def _observer(session: Session, index: int = 0, log: list[str] | None = None, servers: int = 1, **changes: str) -> Observer:
     lines = [] if log is None else log
-    watch = ProgressWatch(0.0)
-    settings = dataclasses.replace(SETTINGS, num_ps=servers, **changes)
-    return Observer(
-        settings, "group", index, session, threading.Condition(), lambda: (1.5, 1 << 20), lines.append, lambda: watch
-    )
+    process: Any = SimpleNamespace(
+        settings=dataclasses.replace(SETTINGS, num_ps=servers, **changes), group="group", index=index,
+        label=label(index, SETTINGS.num_workers), changed=threading.Condition(), resources=(1.5, 1 << 20), log=lines.append,
+        private_folder="",
+    )  # fmt: skip
+    return Observer(session, process)
 
 
 def test_phases_follow_the_session() -> None:
