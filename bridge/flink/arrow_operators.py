@@ -1,7 +1,7 @@
 """The operators that run in the JVM: rows to Arrow, Arrow to rows, and a counter of late rows.
 
-They are Java text in this folder, which Flink compiles like its generated code: neither a JDK nor a jar is needed. No other
-module uses classes that are internal to Flink.
+They are Java text in this folder, which Flink compiles like its generated code: neither a JDK nor a jar is needed. They use
+classes that are internal to Flink, as do some modules of `bridge/workarounds`; a test looks for all of them in Flink's jars.
 """
 
 from __future__ import annotations
