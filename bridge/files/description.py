@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -19,6 +19,7 @@ from bridge.exceptions import ConfigurationError, RowError, SchemaError, refused
 from bridge.files.listing import FoundFile, list_files, partition_types, partition_values, partitioned_folder, root_of
 from bridge.files.predicates import columns_in, expression_of
 from bridge.files.reading import FileParts, FileTable, errors_of
+from bridge.formats.columnar import FileReader
 from bridge.formats.csv_text import PLAIN_CSV, CsvForm
 from bridge.formats.file_columns import FileColumn, column_of_field, declared_column
 from bridge.formats.formats import FORMATS, format_of, pattern_instead, reader_of
@@ -55,10 +56,16 @@ def describe(
     roots = () if csv.names else tuple(map(root_of, addresses))
     declared = {column.name: declared_column(column) for column in schema or ()}
     needs_others = not declared or not declared.keys() >= set(selected or ())
-    fields = {} if first is None else _fields(where, first, known_format, roots, declared, needs_others, csv)
-    in_folders = [] if first is None else [name for name in partition_values(first.path, roots) if name not in declared]
-    if in_folders and first is not None:
-        fields.update(_folder_fields(chain([first], files), roots, in_folders))
+    fields = dict[str, pa.Field]()
+    if first is not None:
+        open_ = functools.partial(reader_of, known_format, first.path, list(declared.values()), form=csv)
+        with errors_of(where, first.path, known_format):
+            fields = _fields(open_, needs_others)
+        in_folders = partition_values(first.path, roots)
+        fields.update((name, pa.field(name, pa.string())) for name in in_folders)
+        undeclared = [name for name in in_folders if name not in declared]
+        if undeclared:
+            fields.update(_folder_fields(chain([first], files), roots, undeclared))
     names = list(selected or declared or fields)
     unknown = [name for name in names if name not in fields and name not in declared]
     if unknown:
@@ -84,25 +91,15 @@ def describe(
     return table
 
 
-def _fields(
-    where: str,
-    file: FoundFile,
-    format_: str,
-    roots: Sequence[str],
-    declared: dict[str, FileColumn],
-    needs_others: bool,
-    csv: CsvForm,
-) -> dict[str, pa.Field]:
-    """Fields of a file, and of the names of its folders. Undeclared columns may lack a type if they are not needed."""
-    with errors_of(where, file.path, format_):
-        try:
-            schema = reader_of(format_, file.path, list(declared.values()), form=csv).schema
-        except RowError:
-            if needs_others:
-                raise
-            schema = reader_of(format_, file.path, list(declared.values()), "ignore", csv).schema
-    fields = {field.name: field for field in schema}
-    return {**fields, **{name: pa.field(name, pa.string()) for name in partition_values(file.path, roots)}}
+def _fields(open_: Callable[[str], FileReader], needs_others: bool) -> dict[str, pa.Field]:
+    """Fields of a file. Undeclared columns of text may lack a type if they are not needed."""
+    try:
+        schema = open_("infer").schema
+    except RowError:
+        if needs_others:
+            raise
+        schema = open_("ignore").schema
+    return {field.name: field for field in schema}
 
 
 def _folder_fields(files: Iterator[FoundFile], roots: Sequence[str], names: Sequence[str]) -> dict[str, pa.Field]:

@@ -25,23 +25,19 @@ class FilePart(NamedTuple):
 
     Args:
         path: Local path or address.
-        format: Name in `bridge.formats.formats.FORMATS`.
         group: Row group, record batch or stripe; WHOLE for formats that are read from the beginning.
         first: First row in the group.
         rows: Number of rows; TO_THE_END for the rest.
     """
 
     path: str
-    format: str
     group: int
     first: int
     rows: int
 
 
 _FILE = pa.schema([("path", pa.string()), ("size", pa.int64())])
-_PART = pa.schema(
-    [("path", pa.string()), ("format", pa.string()), ("group", pa.int32()), ("first", pa.int64()), ("rows", pa.int64())]
-)
+_PART = pa.schema([("path", pa.string()), ("group", pa.int32()), ("first", pa.int64()), ("rows", pa.int64())])
 
 
 class GroupCut(NamedTuple):

@@ -1,4 +1,9 @@
-"""Parts of files to record batches: columns and filters pushed down, cells in the form that Flink reads."""
+"""Parts of files to record batches: columns and filters pushed down, cells in the form that Flink reads.
+
+The files are not read as a `pyarrow.dataset`, because its scanner decodes whole row groups (9 to 16 times the memory), fills
+missing columns with nulls and drops further ones silently, and its errors name neither file nor column. A dataset only
+decides here which row groups and folders a filter can leave out.
+"""
 
 from __future__ import annotations
 
@@ -142,7 +147,7 @@ class FileParts:
 
     def _from(self, part: FilePart, file: _Opened) -> Iterator[pa.RecordBatch]:
         waiting, self._next = self._next, None
-        if waiting is not None and waiting[0][:4] == part[:4]:
+        if waiting is not None and waiting[0][:3] == part[:3]:
             return waiting[1]
         if self._end is not None and self._end[0] == part.path and self._end[1] <= part.first:
             return iter(())
@@ -156,7 +161,7 @@ class FileParts:
         return max(1, min(MOST_ROWS, int(size / per_row)))
 
     def _cut(self, file: _Opened, group: RowGroup, part_bytes: int | None) -> GroupCut:
-        part = FilePart(file.path, self._table.format, group.number, 0, group.rows)
+        part = FilePart(file.path, group.number, 0, group.rows)
         if part_bytes is None:
             if group.rows < 0:  # the member that reads them has to know how many there are
                 batches = file.reader.batches(group.number, file.names[:1], MOST_ROWS)
@@ -207,7 +212,7 @@ class FileParts:
                 cells.append(file.reader.cells(column, batch.column(place), row))
         whole = pa.record_batch(cells, names=[column.name for column in self._table.read])
         group, before = self._decoded
-        self._decoded = part[:3], whole.nbytes + (before if group == part[:3] else 0)
+        self._decoded = part[:2], whole.nbytes + (before if group == part[:2] else 0)
         if part.group != WHOLE and self._decoded[1] > _MOST_RATIO * file.reader.size:
             GROUP.check(self._decoded[1])
         if self._table.filter is None:

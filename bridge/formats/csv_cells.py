@@ -56,36 +56,34 @@ def _cells(column: FileColumn, cells: pa.Array, is_lenient: bool = False) -> pa.
     pattern = _pattern(type_)
     if not pattern:
         return cast_cells(column, cells)
-    cells = pc.utf8_trim(cells, " ")
-    good = pc.match_substring_regex(cells, f"^({pattern})$")
+    good = pc.match_substring_regex(cells, f"^ *({pattern}) *$")
     if not pc.all(good, min_count=0).as_py():
         if not is_lenient:
             cast_cells(column, cells)  # fails with a better reason, or reads what the text does not mean
             raise pa.ArrowInvalid("the text has another form")
-        cells = pc.if_else(good, cells, None)
+        # Arrow 16 makes wrong offsets from a slice here, which trimming copies.
+        cells = pc.if_else(good, pc.utf8_trim(cells, " "), None)
     if type_.kind is Kind.BOOLEAN:
-        return pc.match_substring_regex(cells, "(?i)^[ty1]")
-    if type_.kind in FLOATS:
-        return _floats(column, cells)
-    if type_.kind in INTEGERS:
-        cells = pc.replace_substring_regex(cells, r"^\+?(-?)0*([0-9])", r"\1\2")
-    elif type_.kind in _EXAMPLES:
-        cells = pc.replace_substring_regex(cells, r"(^|[-: T])([0-9])\b", r"\10\2")
-        cells = pc.replace_substring_regex(cells, r"(\.[0-9]{6})0+$", r"\1")
-        if type_.kind is Kind.DATE:
-            cells = pc.utf8_slice_codeunits(cells, 0, 10)
-    return cast_cells(column, cells)
-
-
-def _floats(column: FileColumn, cells: pa.Array) -> pa.Array:
+        return pc.match_substring_regex(cells, "(?i)^ *[ty1]")
     try:
-        return cast_cells(column, cells)
-    except pa.ArrowInvalid:  # Java's forms, such as 1.5f and 0x1p3
+        return cast_cells(column, cells)  # Arrow reads most texts as they are
+    except pa.ArrowInvalid:
+        return cast_cells(column, _in_arrow_form(type_.kind, pc.utf8_trim(cells, " ")))
+
+
+def _in_arrow_form(kind: Kind, cells: pa.Array) -> pa.Array:
+    """Texts that match the pattern of a type, as Arrow writes them, or numbers."""
+    if kind in FLOATS:  # Java has 1.5f and 0x1p3
         plain = [None if text is None else text.rstrip("fFdD") for text in cells.to_pylist()]
         values = [text and (float.fromhex(text) if "x" in text.lower() else float(text)) for text in plain]
         if any(value in (math.inf, -math.inf) and "y" not in text for value, text in zip(values, plain) if text):
-            raise
-        return cast_cells(column, pa.array(values, pa.float64()))
+            raise pa.ArrowInvalid("it is beyond DOUBLE")
+        return pa.array(values, pa.float64())
+    if kind in _EXAMPLES:
+        cells = pc.replace_substring_regex(cells, r"(^|[-: T])([0-9])\b", r"\10\2")
+        cells = pc.replace_substring_regex(cells, r"(\.[0-9]{6})0+$", r"\1")
+        return pc.utf8_slice_codeunits(cells, 0, 10) if kind is Kind.DATE else cells
+    return pc.replace_substring_regex(cells, r"^\+?(-?)0*([0-9])", r"\1\2") if kind in INTEGERS else cells
 
 
 def _inferred(column: FileColumn, cells: pa.Array) -> pa.Array:

@@ -62,11 +62,11 @@ class CsvReader(UngroupedReader):
     def __init__(self, path: str, columns: Sequence[FileColumn], others: str, form: CsvForm) -> None:
         self._path, self._form, self._names = path, form, list(form.names or ())
         block, rows = next(((block, rows) for _, block, rows in self._blocks()), (b"", None))
-        self._first = (block.count(b"\n") + 1, max(1, len(block)))
+        self._first = (block.count(form.end.encode()) + 1, max(1, len(block)))
         known = {column.name: column.arrow for column in columns}
         self.schema = pa.schema([(name, known.get(name, pa.null())) for name in self._names])
         # Two columns of one name are refused where the file is opened.
-        if others == "infer" and form.names is None and len(set(self._names)) == len(self._names):
+        if others == "infer" and not known.keys() >= set(self._names) and len(set(self._names)) == len(self._names):
             texts = self._texts(0, block, rows, self._names)
             fields = zip(self._parsed(block, {}).schema, texts)
             types = {field.name: self._exact(field, cells) for field, cells in fields if field.name not in known}
@@ -147,8 +147,7 @@ class CsvReader(UngroupedReader):
         """Cells of some columns as texts, which may not be UTF-8."""
         if rows is None:
             try:
-                found = self._parsed(block, dict.fromkeys(names, pa.string())).select(names).combine_chunks()
-                return [column.combine_chunks() for column in found.columns]
+                return [column.combine_chunks() for column in self._parsed(block, dict.fromkeys(names, pa.string())).columns]
             except pa.ArrowInvalid:
                 rows, _ = self._rows(line, block, True)
         width = len(self._names)
@@ -165,10 +164,10 @@ class CsvReader(UngroupedReader):
     def _parsed(self, block: bytes, types: dict[str, pa.DataType]) -> pa.Table:
         """Rows as pyarrow reads them: some columns of some types, or all columns if there are no `types`."""
         form = self._form
-        if not block.strip():
-            return pa.table({name: pa.nulls(0, types.get(name, pa.null())) for name in self._names})
+        if not block:
+            return pa.table({name: pa.nulls(0, types.get(name, pa.null())) for name in types or self._names})
         return pv.read_csv(
-            io.BytesIO(block),
+            pa.BufferReader(block),
             pv.ReadOptions(use_threads=False, column_names=self._names, block_size=len(block) + 1),
             pv.ParseOptions(
                 delimiter=form.field_delimiter,

@@ -205,10 +205,11 @@ def check_numbers(cells: pa.Array, result: pa.Array) -> None:
     """Refuse what Arrow reads as another number: texts with hexadecimal digits, and numbers that become infinite."""
     while pa.types.is_list(result.type) and pa.types.is_list(cells.type):
         cells, result = cells.flatten(), result.flatten()
-    is_text = _is_text(cells.type) and is_number(result.type)
-    if is_text and pc.any(pc.match_substring_regex(cells, "(?i)^[+-]?0x")).as_py():
+    is_text = _is_text(cells.type)
+    if is_text and pa.types.is_integer(result.type) and pc.any(pc.match_substring_regex(cells, "(?i)^[+-]?0x")).as_py():
         raise pa.ArrowInvalid("it has hexadecimal digits")
-    if pa.types.is_floating(result.type) and (is_text or cells.type == pa.float64()):
+    may_be_beyond = pa.types.is_floating(result.type) and (is_text or cells.type == pa.float64())
+    if may_be_beyond and pc.any(pc.is_inf(result)).as_py():
         is_finite = pc.invert(pc.match_substring_regex(cells, "(?i)inf")) if is_text else pc.is_finite(cells)
         if pc.any(pc.and_(pc.is_inf(result), is_finite)).as_py():
             raise pa.ArrowInvalid(f"it is beyond {'FLOAT' if result.type == pa.float32() else 'DOUBLE'}")

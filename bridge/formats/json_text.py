@@ -7,8 +7,8 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
@@ -20,8 +20,8 @@ from bridge.formats.file_columns import REMEDY, FileColumn, inexact, is_inexact,
 
 _BLOCK_BYTES = 1 << 20
 _MOST_LEVELS = 100  # pyarrow's reader recurses, and ends the process some thousand levels deep
-_STEPS = np.zeros(256, np.int8)  # of the depth, by characters
-_STEPS[list(b"[{")], _STEPS[list(b"]}")] = 1, -1
+_STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+_OTHER_THAN_BRACKETS = re.compile(rb'"[^"]*"?|[^]["{}]+')
 _LONG = re.compile(rb"\d{16}")
 _TWICE = re.compile(r"Column\(/(.*)\) was specified twice")
 _ROW = re.compile(r"^JSON parse error: | in row \d+$")
@@ -146,14 +146,9 @@ def _time_or_text(cells: pa.ChunkedArray) -> pa.DataType:
 
 def _check_depth(line: bytes) -> None:
     text = line.replace(rb"\\", b"").replace(rb"\"", b"")
-    depth = quotes = 0
-    for start in range(0, len(text), _BLOCK_BYTES):
-        part = np.frombuffer(text, np.uint8, min(_BLOCK_BYTES, len(text) - start), start)
-        all_quotes = quotes + np.cumsum(part == ord('"'))
-        depths = depth + np.cumsum(_STEPS[part] * (all_quotes % 2 == 0))
-        if depths.max() > _MOST_LEVELS:
-            raise ValueError(f"arrays and objects are nested more than {_MOST_LEVELS} levels deep")
-        depth, quotes = int(depths[-1]), int(all_quotes[-1])
+    depths = accumulate(_STEPS[bracket] for bracket in _OTHER_THAN_BRACKETS.sub(b"", text))
+    if any(depth > _MOST_LEVELS for depth in depths):
+        raise ValueError(f"arrays and objects are nested more than {_MOST_LEVELS} levels deep")
 
 
 def _is_doubtful(cells: pa.Array) -> bool:

@@ -101,7 +101,7 @@ def test_one_job_reads_all_formats(env: MLEnv, tmp_path: pathlib.Path) -> None:
     assert found["csv"].dtypes.tolist() == table.to_pandas().dtypes.tolist() and sorted(found["csv"].id) == list(range(9, 5000))
     assert sorted(found["by name"].id) == list(range(5000))
     described = describe("Source", [f"{tmp_path}/wide.parquet"])
-    whole = FilePart(f"{tmp_path}/wide.parquet", "parquet", 0, 0, 50)
+    whole = FilePart(f"{tmp_path}/wide.parquet", 0, 0, 50)
     batches = list(FileParts(described).batches_of(whole))
     assert cells(found["wide"]) == cells(frame_of(arrow_of(sources["wide"].getOutputTable(), batches)))
 

@@ -40,7 +40,7 @@ def test_shares_are_equal_and_few_groups_are_cut() -> None:
         draw = random.Random(seed)
         members, most = draw.randint(1, 7), draw.choice([3, 50, 1000])
         sizes = [draw.choice([draw.randint(0, most), most]) for _ in range(draw.randint(1, 30))]
-        groups = [FilePart(f"{number // 4}.parquet", "parquet", number % 4, 0, size) for number, size in enumerate(sizes)]
+        groups = [FilePart(f"{number // 4}.parquet", number % 4, 0, size) for number, size in enumerate(sizes)]
         shuffled = draw.choice([None, seed])
 
         found = shares(draw, groups, members, shuffled)
@@ -54,7 +54,7 @@ def test_shares_are_equal_and_few_groups_are_cut() -> None:
 
 
 def test_shares_go_by_path_in_turn_or_by_a_seed() -> None:
-    groups = [FilePart(path, "parquet", group, 0, 10) for path in ("b", "a") for group in range(3)]
+    groups = [FilePart(path, group, 0, 10) for path in ("b", "a") for group in range(3)]
     sent = [parts_to_arrow(groups)]
     assert [(part.path, part.group) for part in share_of(sent, 0, 2)] == [("a", 0), ("a", 2), ("b", 1)]
     drawn = {tuple((part.path, part.group) for part in share_of(sent, 0, 1, seed)) for seed in range(20)}
@@ -63,8 +63,8 @@ def test_shares_go_by_path_in_turn_or_by_a_seed() -> None:
 
 
 def test_parts_of_any_number_of_rows_are_made_when_they_are_read() -> None:
-    whole = FilePart("a", "parquet", 0, 0, 2**47)
-    unknown = FilePart("b", "json", -1, 0, TO_THE_END)
+    whole = FilePart("a", 0, 0, 2**47)
+    unknown = FilePart("b", -1, 0, TO_THE_END)
     parts = CutParts([GroupCut(whole, 1000, -(-(2**47) // 1000), 500), GroupCut(unknown, 10, 2, 100)])
     assert len(parts) == -(-(2**47) // 1000) + 2
     assert [part for part, _ in (parts[0], parts[1])] == [whole._replace(first=first, rows=1000) for first in (0, 1000)]

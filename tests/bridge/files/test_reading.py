@@ -65,7 +65,7 @@ def test_parts_travel(tmp_path: pathlib.Path) -> None:
     path = str(tmp_path / "a.parquet")
     pq.write_table(pa.table({"a": range(100)}), path, row_group_size=60)
     parts = parts_in(describe("Source", [path]), path)
-    assert parts == [FilePart(path, "parquet", 0, 0, 60), FilePart(path, "parquet", 1, 0, 40)]
+    assert parts == [FilePart(path, 0, 0, 60), FilePart(path, 1, 0, 40)]
     assert parts_from(read_batch(parts_to_arrow(parts))) == parts
 
 

@@ -89,7 +89,7 @@ def test_parts_of_files_are_read_at_the_end_of_input(start: Start, tmp_path: pat
     path = str(tmp_path / "a.parquet")
     pq.write_table(pa.table({"text": ["x"] * 1000, "id": range(1000)}), path, row_group_size=100)
     subtask = start(files=describe("Source", [path], selected=["id"]), queue_bytes=1000)
-    parts = [FilePart(path, "parquet", group, 0, 100) for group in (7, 1, 0)]
+    parts = [FilePart(path, group, 0, 100) for group in (7, 1, 0)]
     element = Row(Element.CHUNK.value, 0, 2, parts_to_arrow(parts[:2]))
     assert list(subtask.function.process_element2(element, subtask)) == []
     subtask.start()
@@ -103,7 +103,7 @@ def test_a_file_that_has_become_shorter(start: Start, tmp_path: pathlib.Path) ->
     pq.write_table(pa.table({"id": range(99)}), path)
     subtask = start(files=describe("Source", [path]))
     subtask.start()
-    element = Row(Element.CHUNK.value, 0, 1, parts_to_arrow([FilePart(path, "parquet", 0, 0, 100)]))
+    element = Row(Element.CHUNK.value, 0, 1, parts_to_arrow([FilePart(path, 0, 0, 100)]))
     list(subtask.function.process_element2(element, subtask))
     with pytest.raises(RowError, match=r"^Source: .*a.parquet: group 0 lacks 1 of its rows"):
         subtask.end_input()
