@@ -47,7 +47,7 @@ class OwnedFolder:
     def remove(self) -> None:
         atexit.unregister(self._remove_in)
         if self.fd >= 0:
-            shutil.rmtree(self.path, ignore_errors=True)
+            remove(self.path)
             os.close(self.fd)
             self.fd = -1
 
@@ -114,10 +114,15 @@ def remove_unused(folder: str, waits: bool = False, is_used: Callable[[], bool] 
 
 
 def remove(folder: str) -> None:
-    """Remove a folder that this process holds alone."""
+    """Remove a folder that this process holds alone, if it exists.
+
+    It is renamed first: a thread that writes a file meanwhile, such as the last status, would keep the folder from being
+    removed when the lock is gone already.
+    """
     removed = f"{folder}-{uuid.uuid4().hex[:12]}"
-    os.rename(folder, removed)
-    shutil.rmtree(removed, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        os.rename(folder, removed)
+        shutil.rmtree(removed, ignore_errors=True)
 
 
 def _is_at(lock: int, path: str) -> bool:

@@ -182,7 +182,8 @@ class FileParts:
             reader = reader_of(self._table.format, path, expected, others, self._table.csv)
             found = {field.name: field.type for field in reader.schema if field.name not in values}
             self._check(found, values)
-            names = [column.name for column in self._table.read if column.name in found]
+            # A batch without columns has no rows, so one is read where all columns of the table come from the folders' names.
+            names = [column.name for column in self._table.read if column.name in found] or list(found)[:1]
             self._open = _Opened(path, reader, names, list(reader.groups(names)), values)
         return self._open
 
@@ -192,7 +193,7 @@ class FileParts:
             if column.name in found:
                 check_type(column, found[column.name])
             elif column.name not in values:
-                raise SchemaError(f"it has no column {column.name!r}; it has {', '.join(map(repr, found))}")
+                raise SchemaError(f"it has no column {column.name!r}; it has {', '.join(map(repr, found)) or 'none'}")
         known = {column.name for column in self._table.read}
         unknown = [name for name in (*found, *values) if name not in known]
         if self._table.all_columns and unknown:

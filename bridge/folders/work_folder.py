@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Sequence
 
 import akdl.wire
-from akdl.folders.locked_folder import OwnedFolder
+from akdl.folders.locked_folder import OwnedFolder, remove
 from akdl.folders.private_file import private
 from bridge.exceptions import ConfigurationError
 from bridge.folders.remover import remove_when_unlocked
@@ -72,7 +72,7 @@ class WorkFolder:
 
     def remove(self) -> None:
         if self.path:
-            shutil.rmtree(self.path, ignore_errors=True)
+            remove(self.path)
         fds, self.fds = self.fds, ()
         for fd in fds:
             os.close(fd)

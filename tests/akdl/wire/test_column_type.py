@@ -11,7 +11,7 @@ import pytest
 
 from akdl.features import FLOAT32, INT64, STRING, feature_spec
 from akdl.serving.loaded_model import SignatureError, TensorDescription
-from akdl.serving.output_cells import OutputColumn, OutputConverter
+from akdl.serving.output_cells import OutputConverter
 from akdl.testing import encode_rows
 from akdl.wire import Example, Rows, TableColumn
 from akdl.wire.column_type import FLOATS, INTEGERS, MEANINGS, POINTS_IN_TIME, ColumnType, Kind, parse_type, type_of
@@ -148,12 +148,12 @@ def test_outputs_of_models_become_numbers_and_texts(text: str, sql: str, feature
         with pytest.raises(
             SignatureError, match="supported types are BIGINT, BOOLEAN, BYTES, DOUBLE, FLOAT, INT, SMALLINT, STRING"
         ):
-            OutputConverter(OutputColumn("x", text), tensor)
+            OutputConverter(TableColumn(name="x", type=text), tensor)
     elif column_type.kind is Kind.BOOLEAN:
         with pytest.raises(SignatureError, match="cannot hold the output"):
-            OutputConverter(OutputColumn("x", text), tensor)
+            OutputConverter(TableColumn(name="x", type=text), tensor)
     else:
-        cells, errors = OutputConverter(OutputColumn("x", text), tensor).convert(np.array([[7]], "i8"))
+        cells, errors = OutputConverter(TableColumn(name="x", type=text), tensor).convert(np.array([[7]], "i8"))
         encoded = encode_columns({"x": cells}, [TableColumn(name="x", type=sql)])
         assert (encoded.rows, errors) == (1, {})
         if column_type.kind in INTEGERS | FLOATS:

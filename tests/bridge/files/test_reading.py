@@ -26,6 +26,7 @@ from bridge.files.parts import TO_THE_END, FilePart, parts_from, parts_to_arrow
 from bridge.files.publishing import publish
 from bridge.files.reading import FileParts, FileTable
 from bridge.files.writing import PartFiles
+from bridge.formats import csv_text
 from bridge.schema import Schema
 from tests.bridge.files.attempts import sink_of, written
 
@@ -347,8 +348,8 @@ def test_a_file_without_groups_is_read_once(tmp_path: pathlib.Path, monkeypatch:
     table = describe("Source", [str(path)])
     parts = parts_in(table, str(path), part_bytes=1 << 20)
     begun: list[Any] = []
-    real = pv.open_csv
-    monkeypatch.setattr(pv, "open_csv", lambda *given, **named: begun.append(given) or real(*given, **named))
+    real = csv_text.open_text
+    monkeypatch.setattr(csv_text, "open_text", lambda *given: begun.append(given) or real(*given))
     assert rows_of(table, parts)["id"].to_pylist() == list(range(60_000))
     assert [part.first > 60_000 for part in parts].count(True) > 1
     assert len(begun) == 2, "one for the types"
@@ -374,9 +375,9 @@ def test_csv(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("id,s\n1,2\n1\n", "Row #3: Expected 2 columns, got 1"),
-        ("id\nx\n", "column 'id', row 2: .*'x'"),
-        ("", "Empty CSV file"),
+        ("id,s\n1,2\n1\n", "line 3: expected 2 cells, got 1"),
+        ("id\nx\n", "line 2, column 'id': expected INT, got 'x'"),
+        ("", "it has no column 'id'; it has none"),
         ("s\n1\n", "it has no column 'id'; it has 's'"),
     ],
 )
@@ -564,3 +565,12 @@ def test_a_file_that_is_no_part_of_the_table_is_named_with_a_pattern(tmp_path: p
     with pytest.raises(BridgeError, match="set filePath to a pattern, such as "):
         read(str(tmp_path))
     assert read(f"{tmp_path}/*.arrow")["a"].to_pylist() == [1]
+
+
+def test_all_rows_come_when_only_columns_of_folders_are_selected(tmp_path: pathlib.Path) -> None:
+    for name, write in {**WRITERS, "a.csv": lambda table, path, rows: pv.write_csv(table, path)}.items():
+        for day in (1, 2):
+            folder = tmp_path / name / f"day={day}"
+            folder.mkdir(parents=True)
+            write(pa.table({"x": [1, 2, 3], "y": [4, 5, 6]}), str(folder / name), 10)
+        assert read(str(tmp_path / name), selected=["day"])["day"].to_pylist() == [1, 1, 1, 2, 2, 2], name
