@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from akdl import entry
+from akdl.errors.failure import failure_of
 from akdl.wire import TableColumn, Task
 
 pytestmark = pytest.mark.estimator
@@ -77,7 +78,7 @@ def test_the_garbage_collector_is_slow_while_a_script_is_imported(tmp_path: Path
 def test_the_traceback_of_a_script_begins_in_the_script(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError) as caught:
         runner_of(tmp_path, "def broken():\n    1 / 0\n\nbroken()\n")
-    failure = entry._as_failure(caught.value.with_traceback(caught.tb.tb_next.tb_next))  # without this test's frames
+    failure = failure_of(caught.value.with_traceback(caught.tb.tb_next.tb_next))  # without this test's frames
     assert (failure.type, failure.message) == ("ZeroDivisionError", "division by zero")
     files = [line.strip() for line in failure.traceback.splitlines() if line.strip().startswith("File ")]
     assert [line.split('"')[1] for line in files] == [str(tmp_path / "script.py")] * 2

@@ -53,8 +53,9 @@ def test_a_file_of_keras_is_exported_with_the_names_of_its_inputs(tmp_path: Path
     import tensorflow as tf
 
     from akdl.keras.saving import export_file
-    from akdl.serving.loaded_model import resolve
+    from akdl.serving.saved_model import SavedModel
     from akdl.storage.model_forms import find_keras_file, find_saved_model
+    from akdl.wire import Serving
 
     inputs = {key: tf.keras.Input([1], name=key) for key in ("width", "height")}
     sums = tf.keras.layers.Add(name="sums")([inputs["width"], inputs["height"]])
@@ -63,7 +64,7 @@ def test_a_file_of_keras_is_exported_with_the_names_of_its_inputs(tmp_path: Path
     assert file == str(tmp_path / name)
     folder = export_file(file)
     assert find_saved_model(str(tmp_path)) == folder and find_keras_file(str(tmp_path)) is None
-    _, signature = resolve(folder, "serve", "serving_default")
+    signature = SavedModel(folder, Serving()).signature
     assert {each.key for each in signature.inputs} == {"width", "height"} and [each.key for each in signature.outputs] == [
         "sums"
     ]
