@@ -11,11 +11,18 @@ import tensorflow as tf
 
 logger = logging.getLogger(__name__)
 
-_KEY = 0x616B646C  # of the collective: any number beyond the ones that TensorFlow counts up from 1
+# TensorFlow counts the keys of its own collectives up from 1, so this one ("akdl" in ASCII) never
+# meets them.
+_KEY = 0x616B646C
 
 
 class CommonSteps(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
-    """Ends the training of all workers after the steps of the largest share; the input has to last for them."""
+    """Hook that ends the training of all workers after the steps of the largest share.
+
+    The input has to last for them, so the caller repeats the rows of smaller shares without end.
+    The agreement is a collective operation in front of the first step: it blocks until every worker
+    has made its session.
+    """
 
     def __init__(self, steps: int, worker: int, num_workers: int) -> None:
         self._steps = steps
@@ -31,7 +38,9 @@ class CommonSteps(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
                 group_size=self._num_workers,
                 group_key=_KEY,
                 instance_key=_KEY,
-                merge_op="Add",  # TensorFlow 1.15 has no "Max"
+                # TensorFlow 1.15 has no "Max". So each worker fills its own place of a vector of
+                # zeros, the sum has the numbers of all, and the maximum is taken afterwards.
+                merge_op="Add",
                 final_op="Id",
                 subdiv_offsets=[0],
             )
@@ -47,7 +56,11 @@ class CommonSteps(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
 
 
 def count_rows(raw_dataset_fn: Callable[[], Any]) -> Optional[int]:
-    """Count the rows of a dataset, in graph mode too; None for an infinite dataset."""
+    """Count the rows of a dataset, in graph mode too; None for an infinite dataset.
+
+    This reads the whole dataset once. It has a graph and a session of its own, because an
+    Estimator's script may be in graph mode, where a dataset cannot be iterated.
+    """
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         dataset = raw_dataset_fn()
         if session.run(tf.data.experimental.cardinality(dataset)) == tf.data.experimental.INFINITE_CARDINALITY:

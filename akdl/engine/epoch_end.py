@@ -1,7 +1,8 @@
 """The end of an epoch, detected before Keras takes a step beyond it.
 
-Such a step has no rows, but it counts: the optimizer's iterations grow and layers draw random numbers, so all later weights
-differ.
+Keras meets the end of a dataset of unknown length inside a step. That step has no rows, but it
+counts: the optimizer's iterations grow and layers draw random numbers, so all later weights differ
+from the weights of a training on a dataset whose length is known.
 """
 
 from typing import Any, Callable, List, Optional
@@ -14,23 +15,36 @@ Total = Callable[[List[float]], List[float]]
 
 
 class EpochEnd(tf.keras.callbacks.Callback):  # type: ignore[misc]
-    """Callback that ends a call of `model.fit` at the last step of one pass over the data, which is read one batch ahead.
+    """Callback that ends a call of `model.fit` at the last step of one pass over the data.
 
-    `total` sums numbers over all workers that train in step. `single` ends the call even if the length of the data is known.
+    Pass `data` of this object to `model.fit` in place of the dataset: it is read one batch ahead,
+    since only the next batch shows whether a batch is the last one. `is_over` distinguishes the end
+    of the pass from other reasons for `stop_training`.
+
+    Args:
+        data: One pass over the rows of this worker, as batches.
+        task_config: The role of this process and the number of workers.
+        total: Sums numbers over all workers that train in step, which all have to call it; None for
+            a process alone.
+        single: End the call after one epoch even if the length of the data is known.
     """
 
     def __init__(self, data: Any, task_config: TaskConfig, total: Optional[Total] = None, single: bool = False) -> None:
         super().__init__()
-        self._supports_tf_logs = True  # else Keras reads all metrics from the device after each step
+        # Otherwise Keras converts the logs for this callback, which reads all metrics from the
+        # device after each step.
+        self._supports_tf_logs = True
         self._total = total
         self._number = 0 if task_config.task_type == "chief" else task_config.task_index + 1
         self._workers = task_config.num_workers
         self._batches: Optional[int] = None
         self._steps: Optional[int] = None
         self.is_over = False
-        # In a graph, the optimizers of Keras wait for the rows before they count.
+        # Without eager execution the length is not needed, because there the optimizers of Keras
+        # wait for the rows before they count.
         length = int(tf.data.experimental.cardinality(data)) if tf.executing_eagerly() else None
-        # Keras takes the length of a worker's own share for the number of steps of the group.
+        # In a group a known length is of no use: Keras takes the length of this worker's own share
+        # for the number of steps of the group.
         self._is_counted = total is None and length != tf.data.experimental.UNKNOWN_CARDINALITY
         self._is_single = single or not self._is_counted
         self.data = data if self._is_counted else _one_ahead(data, self._note)
@@ -44,7 +58,8 @@ class EpochEnd(tf.keras.callbacks.Callback):  # type: ignore[misc]
             self.is_over = self.model.stop_training = True
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        # `epochs` stays the number of the whole training, which Keras prints, so the call is ended here.
+        # Each pass is a call of `model.fit` of its own, but `epochs` stays the number of the whole
+        # training, because Keras prints it ("Epoch 3/20"). So the call is ended here.
         if self._is_single and not self.model.stop_training:
             self.is_over = self.model.stop_training = True
 
@@ -53,23 +68,35 @@ class EpochEnd(tf.keras.callbacks.Callback):  # type: ignore[misc]
         return batches
 
     def _most_steps(self, total: Total) -> Optional[int]:
-        """Agree on the steps of the worker with the most rows; None until every worker has found its own. All call it."""
+        """Agree on the steps of the worker with the most rows; None until all numbers are known.
+
+        All workers call this after the same steps, because it waits for a sum over them. 0 stands
+        for a worker that has not met the end of its rows yet, so each known number is raised by 1.
+        """
         own = [0.0] * self._workers
         if self._batches is not None:
-            # The strategy cuts each batch into a part per replica, and a step takes one part per replica of this worker.
+            # The strategy cuts each batch into a part per replica, and a step takes one part per
+            # replica of this worker. So a worker's batch lasts for as many steps as there are
+            # workers.
             own[self._number] = 1.0 + self._batches * self._workers
         of_all = total(own)
         return int(max(of_all)) - 1 if all(of_all) else None
 
 
 def _one_ahead(data: Any, note: Callable[[object], object]) -> Any:
-    """Return the dataset, which calls `note` with the number of its elements just before the last one."""
+    """Return the dataset, which calls `note` with its number of elements before the last one.
+
+    The elements are numbered from 1 and pass through a sliding window of two. Only the window that
+    begins at the last element has a single number, so it is recognized before the element is used.
+    """
 
     def pair(numbers: Any, elements: Any) -> Any:
+        """Zip a window's numbers, as one batch, with its elements; the first one is used."""
         element = elements if isinstance(elements, tf.data.Dataset) else tf.data.Dataset.zip(elements)
         return tf.data.Dataset.zip((numbers.batch(2), element))
 
     def first(numbers: Any, element: Any) -> Any:
+        """Return a window's first element; report its number if there is no second one."""
         is_last = tf.equal(tf.size(numbers), 1)
         tf.cond(is_last, lambda: tf.numpy_function(note, [numbers[0]], tf.int64), lambda: tf.constant(0, tf.int64))
         return element

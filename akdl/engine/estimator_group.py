@@ -1,4 +1,9 @@
-"""Training of an Estimator by the group of TF_CONFIG."""
+"""Training of an Estimator by the group of TF_CONFIG.
+
+Both ways to train an Estimator use this module: `akdl.engine.train` and the runner of four
+functions in `akdl.estimator`. It has the checks after which a training counts as failed, because
+TensorFlow ends many trainings without rows as if they had succeeded.
+"""
 
 import math
 import os
@@ -16,22 +21,30 @@ class TrainingFailed(RuntimeError):
 
 
 def is_group(config: Any) -> bool:
+    """Test for a group; an evaluator belongs to one, although it is never in the cluster."""
     if config.task_type == "evaluator":
         return True
     return sum(len(addresses) for addresses in config.cluster_spec.as_dict().values()) > 1
 
 
 def is_chief(config: Any) -> bool:
-    """Test for the process that evaluates and exports in the end; a config's own `is_chief` is true for all workers in step."""
+    """Test for the process that evaluates and exports in the end.
+
+    A config's own `is_chief` does not help: it is true for all workers in step.
+    """
     if not is_group(config):
         return True
     return read_task(os.environ) == ("chief" if "chief" in read_cluster(os.environ) else "worker", 0)
 
 
 def train_in_group(estimator: Any, train_spec: Any, eval_spec: Any) -> None:
-    """Run this process's role in the training of a group.
+    """Run this process's role in the training of a group, and block until the role ends.
 
-    A parameter server serves until its process is stopped. An evaluator evaluates new checkpoints until one has `max_steps`.
+    A parameter server serves until its process is stopped, so there this call does not return. An
+    evaluator evaluates new checkpoints until one has `max_steps`.
+
+    Raises:
+        ValueError: An evaluator without `max_steps` in the train spec, which would never end.
     """
     config = estimator.config
     if config.task_type == "evaluator" and train_spec.max_steps is None:
@@ -39,22 +52,30 @@ def train_in_group(estimator: Any, train_spec: Any, eval_spec: Any) -> None:
     if config.num_ps_replicas and config.task_type == "worker":
         train_spec = train_spec._replace(hooks=(_WaitForChief(config), *train_spec.hooks))
     if config.task_type == "evaluator":
-        # TensorFlow names the file for TensorBoard by host and second, and a chief may evaluate in the same second.
+        # TensorFlow names the file for TensorBoard by host and second. A chief that evaluates in
+        # the same second would write into the same file, so this one has a suffix.
         folder = estimator.eval_dir(eval_spec.name)
-        with tf.Graph().as_default():  # else TensorFlow refuses
+        # In eager mode TensorFlow refuses to make a writer of version 1.
+        with tf.Graph().as_default():
             writer = tf.compat.v1.summary.FileWriter(folder, filename_suffix=".evaluator")
-        tf.compat.v1.summary.FileWriterCache._cache[folder] = writer  # there is no public way
+        # The Estimator takes its writer from this cache, and there is no public way to hand it one.
+        tf.compat.v1.summary.FileWriterCache._cache[folder] = writer
     # Only this entry point starts the servers of a group; it requires an eval_spec even without an evaluator.
     require_estimator("train_in_group").train_and_evaluate(estimator, train_spec, eval_spec)
 
 
 def last_step(estimator: Any) -> int:
+    """Read the global step of the newest checkpoint; 0 without a checkpoint."""
     checkpoint = estimator.latest_checkpoint()
     return 0 if checkpoint is None else int(tf.train.load_variable(checkpoint, tf.compat.v1.GraphKeys.GLOBAL_STEP))
 
 
 def require_steps(estimator: Any, before: int, max_steps: Optional[int]) -> None:
-    """Refuse a training that made no step, unless step `before` was at its end already."""
+    """Refuse a training that made no step, unless step `before` was at its end already.
+
+    TensorFlow ends without an error when the input gives no batch, and would then export the
+    initial weights.
+    """
     step = last_step(estimator)
     if step == before and (max_steps is None or step < max_steps):
         raise TrainingFailed(
@@ -64,7 +85,7 @@ def require_steps(estimator: Any, before: int, max_steps: Optional[int]) -> None
 
 
 class RequireBatches(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
-    """Fails an evaluation without a batch, for which TensorFlow returns a loss of 0."""
+    """Hook that fails an evaluation without a batch, for which TensorFlow returns a loss of 0."""
 
     def begin(self) -> None:
         self._batches = 0
@@ -78,6 +99,7 @@ class RequireBatches(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
 
 
 def require_number(metrics: Mapping[str, Any]) -> None:
+    """Refuse an evaluation whose loss is NaN: TensorFlow checks the loss of training steps only."""
     if math.isnan(metrics["loss"]):
         raise TrainingFailed(f"the loss of the evaluation at step {metrics['global_step']} is NaN, so nothing was exported")
 
@@ -91,7 +113,11 @@ def train_spec(input_fn: Any, max_steps: Optional[int], hooks: Sequence[object],
 
 
 class _WaitForChief(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
-    """Waits until the chief has initialized the variables; TensorFlow looks only once in 30 seconds."""
+    """Hook of a worker that waits until the chief has initialized the variables.
+
+    TensorFlow looks only once in 30 seconds, so without this hook each worker next to parameter
+    servers begins up to half a minute late.
+    """
 
     def __init__(self, config: Any) -> None:
         self._config = config

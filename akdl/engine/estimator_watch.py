@@ -19,7 +19,12 @@ logger = logging.getLogger(__name__)
 
 
 class EstimatorWatch:
-    """The hooks and listeners of one training; make it first, as it fetches earlier checkpoints and sets `model_dir`."""
+    """The hooks and listeners of one training of an Estimator inside an operator.
+
+    Make it before the training: it fetches earlier checkpoints and sets the Estimator's
+    `model_dir`. Pass `hooks` and `listeners` to the training, and call `end` on the chief
+    afterwards.
+    """
 
     def __init__(
         self,
@@ -32,6 +37,8 @@ class EstimatorWatch:
         self._folder: Optional[CheckpointFolder] = None
         self._estimator = estimator
         config = estimator.config
+        # Workers in step have to stop at the same step, and there is no channel to agree on one
+        # here.
         in_step = is_group(config) and config.train_distribute is not None
         if task_config is not None and task_config.checkpoint_dir is not None:
             self._folder = CheckpointFolder(task_config.checkpoint_dir, task_config.work_dir)
@@ -43,7 +50,9 @@ class EstimatorWatch:
             self._folder.fetch()
             if is_chief(config):
                 self._folder.begin(task_config.attempt)
-            # Scripts make their Estimators with a folder of this attempt alone; TensorFlow has no other way to move one.
+            # Scripts make their Estimators with a folder that only this attempt has, and TensorFlow
+            # has no public way to move an Estimator. A restart would begin at step 0 in an empty
+            # folder.
             vars(estimator).update(_model_dir=self._folder.path, _config=config.replace(model_dir=self._folder.path))
         best = best_checkpoints(train_config, estimator.model_dir, "loss")
         if best is not None and (valid_fn is None or in_step):
@@ -59,7 +68,11 @@ class EstimatorWatch:
             self.listeners = [_CheckpointListener(estimator, self._folder, best, valid_fn)]
 
     def rest_of(self, input_fn: Callable[[], Any]) -> Callable[[], Any]:
-        """Skip the batches of the input that were read before the last checkpoint; for a process alone."""
+        """Skip the batches that were read before the last checkpoint; for a process alone.
+
+        Only there the order of the rows equals the order of the steps, so that the global step says
+        how many batches were read.
+        """
         path = self._estimator.latest_checkpoint() if self._folder is not None else None
         if path is None:
             return input_fn
@@ -69,6 +82,7 @@ class EstimatorWatch:
         return lambda: input_fn().skip(batches)
 
     def end(self) -> None:
+        """Publish the last checkpoint: to the address, if `checkpointDir` is one."""
         if self._folder is not None:
             self._folder.publish()
 
@@ -79,14 +93,17 @@ class _WatchHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
 
     def begin(self) -> None:
         graph = tf.compat.v1.get_default_graph()
-        # Estimators take the mean of the replicas' losses where an optimizer of TensorFlow 1 does so, and else their sum.
+        # Estimators take the mean of the replicas' losses if an optimizer of TensorFlow 1 does so,
+        # and otherwise their sum. The reported loss is the mean in both cases.
         replicas = 1 if getattr(graph, "_is_loss_scaled_by_optimizer", False) else self._replicas
         self._fetches = {"step": tf.compat.v1.train.get_global_step()}
         losses = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.LOSSES)
-        if losses and isinstance(losses[-1], tf.Tensor):  # the Estimator adds that of the whole training last
+        # The Estimator adds the loss of the whole training to the collection last.
+        if losses and isinstance(losses[-1], tf.Tensor):
             self._fetches["loss"] = losses[-1] / replicas
 
     def before_run(self, run_context: Any) -> Any:
+        # A fetched loss is read from the device, so it is requested only for steps with a report.
         return tf.compat.v1.train.SessionRunArgs(self._fetches) if self._watch.is_report_due() else None
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
@@ -102,6 +119,8 @@ class _WatchHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
 
 
 class _CheckpointListener(tf.compat.v1.train.CheckpointSaverListener):  # type: ignore[misc]
+    """Offers each new checkpoint to the best ones, and publishes the folder; on the chief alone."""
+
     def __init__(
         self,
         estimator: Any,
@@ -116,6 +135,8 @@ class _CheckpointListener(tf.compat.v1.train.CheckpointSaverListener):  # type: 
 
     def after_save(self, session: Any, global_step_value: int) -> None:
         path = os.fspath(self._estimator.latest_checkpoint())
+        # TensorFlow also saves before the first step and again at the end, where nothing is new to
+        # evaluate.
         if self._best is not None and global_step_value and path != self._evaluated:
             self._evaluated = path
             self._best.offer(path, self._estimator.evaluate(self._valid_fn, checkpoint_path=path))

@@ -8,6 +8,11 @@ from akdl.tf_version import require_estimator
 
 
 def improves(metric: str, bigger: bool) -> Callable[..., bool]:
+    """Return a comparison of two evaluations, as `compare_fn` of TensorFlow's BestExporter.
+
+    The comparison raises a ValueError with the known names for a metric that is missing.
+    """
+
     def compare(best_eval_result: Mapping[str, Any], current_eval_result: Mapping[str, Any]) -> bool:
         for result in (best_eval_result, current_eval_result):
             if metric not in result:
@@ -24,7 +29,9 @@ def improves(metric: str, bigger: bool) -> Callable[..., bool]:
 def served_by_default(estimator: Any) -> Any:
     """Return the estimator with its "predict" signature as the default signature too.
 
-    That of TensorFlow's own estimators takes serialized Examples, and is left out of a model that takes tensors.
+    The default signature of TensorFlow's own estimators takes serialized Examples, and TensorFlow
+    leaves it out of an export that takes tensors. A predictor that names no signature would then
+    find nothing.
     """
     module = require_estimator()
     default = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY

@@ -1,6 +1,8 @@
 """Rows to batches of (features, label), and the placeholders of an exported model.
 
-Rows are parsed after batching, which is about twenty times faster. No dataset is sharded, as each worker has its own share.
+Rows are parsed after batching, which is about twenty times faster than before it, since TensorFlow
+parses a batch in one operation. No dataset is sharded, because each worker has its own share of the
+rows already, and a strategy that shards would train on a part of the part.
 """
 
 import functools
@@ -30,9 +32,13 @@ Parser = Callable[[Any], Tuple[Any, ...]]
 ColumnsParser = Callable[[Mapping[str, Any]], Tuple[Any, ...]]
 
 logger = logging.getLogger(__name__)
+# An Estimator calls its input functions again and again, so each warning is logged once per
+# process.
 _warned: Set[str] = set()
 
-_IN_EXAMPLES = (tf.int64, tf.float32, tf.string)  # dtypes of a tf.train.Example; other dtypes are cast
+# A tf.train.Example holds values of these dtypes only; other dtypes are parsed as one of them and
+# cast.
+_IN_EXAMPLES = (tf.int64, tf.float32, tf.string)
 
 
 def parse_feature_specs(example_config: Sequence[Mapping[str, Any]]) -> Dict[str, Any]:
@@ -142,9 +148,12 @@ def get_feature_placeholders(
         for entry in placeholders_config
     }
     dtypes = {entry["name"]: _dtype(entry) for entry in placeholders_config}
-    # Eager execution has no placeholders; with a graph of their own a TF2 script can stay eager.
+    # Eager execution has no placeholders. With a graph of their own, a script of TensorFlow 2 can
+    # stay eager.
     graph = tf.Graph() if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
     with graph.as_default():
+        # Names of columns may have characters that TensorFlow does not allow in names of
+        # operations. The keys keep the columns' names, and an export uses the keys.
         operations = {name: re.sub(r"^[^A-Za-z0-9.]", "x", re.sub(r"[^A-Za-z0-9_.\-/]", "_", name)) for name in shapes}
         return {name: tf.compat.v1.placeholder(dtypes[name], shapes[name], name=operations[name]) for name in shapes}
 
@@ -193,11 +202,15 @@ def get_dataset(
             raise ValueError("get_dataset: expected feature_specs and label_col, or an example_parser")
         parse = get_example_parser(feature_specs, label_col, weight_col)
     dataset = raw_dataset_fn()
+    # The user's function takes single rows. They are still parsed as batches, and cut into rows
+    # again, since this is faster than to parse them one by one.
     if post_process_dataset is not None:
         parsed = dataset.batch(batch_size).map(parse, num_parallel_calls=num_parallel_calls)
         dataset = post_process_dataset(parsed.unbatch())
     if shuffle_factor:
         dataset = dataset.shuffle(batch_size * shuffle_factor, seed)
+    # `repeat` comes before `batch`, so that a batch may reach into the next pass: only the last
+    # batch of all passes is smaller.
     dataset = dataset.repeat(num_epochs).batch(batch_size)
     if post_process_dataset is None:
         dataset = dataset.map(parse, num_parallel_calls=num_parallel_calls)
@@ -210,8 +223,10 @@ def get_dataset_fn(**dataset_args: Any) -> Callable[[], Any]:
 
 
 def _warn_of(ignored: Mapping[str, Any], function: str) -> None:
+    """Log, once, the keys that a function does not read: one of them may be misspelled."""
     message = f"{function} does not read the keys {', '.join(sorted(ignored))}"
-    if ignored and message not in _warned:  # an Estimator calls its input functions again and again
+    # An Estimator makes its input again for each training and evaluation.
+    if ignored and message not in _warned:
         _warned.add(message)
         logger.warning("%s", message)
 
@@ -237,6 +252,11 @@ def _split(
 
 
 def _shaped(cells: Any, name: str, spec: Any) -> Any:
+    """Return the cells of a column as a tensor of the feature's shape, as parsing an Example would.
+
+    A list column arrives as a SparseTensor. The comparison of sizes is an operation of the graph,
+    because lengths are known only while the rows are read; its message names the feature.
+    """
     if isinstance(spec, tf.io.VarLenFeature):
         return cells
     if not isinstance(cells, tf.SparseTensor):
@@ -247,7 +267,8 @@ def _shaped(cells: Any, name: str, spec: Any) -> Any:
     message = f"the feature {name!r} of shape {list(spec.shape)} takes {size} values of each row, the longest row has"
     fits = tf.debugging.assert_equal(cells.dense_shape[1], tf.constant(size, tf.int64), message=message)
     with tf.control_dependencies([fits]):
-        # Fails where a row is shorter than the longest one.
+        # The comparison above sees the longest row only. A shorter row leaves too few values, and
+        # this reshape fails.
         dense = tf.reshape(cells.values, tf.concat([cells.dense_shape[:1], tf.constant(spec.shape, tf.int64)], 0))
     dense.set_shape([None, *spec.shape])
     return dense
@@ -285,6 +306,7 @@ def _required(entry: Mapping[str, Any], key: str) -> Any:
 
 
 def _in_example(spec: Any) -> Any:
+    """Return the feature with a dtype that an Example can hold."""
     if spec.dtype in _IN_EXAMPLES:
         return spec
     return spec._replace(dtype=tf.float32 if spec.dtype.is_floating else tf.int64)

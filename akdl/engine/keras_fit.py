@@ -41,35 +41,60 @@ class Plan(NamedTuple):
 
 
 def fit(model: Any, plan: Plan, task_config: TaskConfig) -> Any:
-    """Fit a compiled model, from the last checkpoint in `task_config.checkpoint_dir` on; return the `History` of all epochs."""
+    """Fit a compiled model from the last checkpoint on, and return the `History` of all epochs.
+
+    The checkpoints are in `task_config.checkpoint_dir`; without it the training begins at step 0.
+    The epochs of earlier attempts are in the history too, since checkpoints contain it.
+
+    Raises:
+        ValueError: A checkpoint of another model, workers that see different folders, or a wrong
+            config.
+    """
     return _Fit(model, plan, task_config).run()
 
 
 def count_metrics_once(model: Any) -> None:
-    """Keep Keras from adding up metrics, which all replicas share, in the logs of a batch, as it does from 2.12 on."""
+    """Keep Keras from adding up metrics, which all replicas share, in the logs of a batch.
+
+    From 2.12 on, Keras adds up the logs of all replicas unless the method of reduction is given. An
+    accuracy of two workers reached 2.0. So the share of each replica is divided before Keras sums.
+    """
     replicas = model.distribute_strategy.num_replicas_in_sync
     if is_keras_3() or replicas == 1 or getattr(model, "distribute_reduction_method", "") != "auto":
         return
 
     def shared(step: _Step) -> _Step:
+        """Wrap a step so that metrics are divided among replicas."""
+
         def run(data: object) -> Mapping[str, float]:
             logs, names = step(data), {metric.name for metric in model.metrics}
-            # Other values of a user's own step may be the replica's share of a sum.
+            # Only metrics are divided. Other values of a user's own step may be the replica's share
+            # of a sum.
             return {name: value / replicas if name in names else value for name, value in logs.items()}
 
         return run
 
     model.train_step, model.test_step = shared(model.train_step), shared(model.test_step)
-    model.train_function = model.test_function = None  # of an earlier training
-    model.distribute_reduction_method = "sum"  # as "auto" does
+    # Functions of an earlier training were traced with the unwrapped steps.
+    model.train_function = model.test_function = None
+    # "auto" sums as well, but a second call of this function must not divide again: it returns at
+    # "sum".
+    model.distribute_reduction_method = "sum"
 
 
 def steps_per_execution(model: Any) -> int:
+    """Read the number of steps that the model makes in one call; a variable in Keras 2."""
     steps = getattr(model, "_steps_per_execution", None)  # a variable in Keras 2
     return int(getattr(model, "steps_per_execution", 1) if steps is None else steps.numpy())
 
 
 class _Fit:
+    """One call of `fit`: as many calls of `model.fit` as there are passes over the rows.
+
+    A pass of its own is needed for a fixed order of rows, for a resumed epoch, and for rows whose
+    number is not known in advance. One state, `_Progress`, lasts through all of them.
+    """
+
     def __init__(self, model: Any, plan: Plan, task_config: TaskConfig) -> None:
         self._model, self._plan, self._task_config = model, plan, task_config
         strategy = getattr(model, "distribute_strategy", None)
@@ -95,7 +120,8 @@ class _Fit:
             saved: Optional[_Saved] = None
             progress = _Progress()
         else:
-            # The chief writes all variables; else each parameter server writes its own part on its own host.
+            # The chief writes all variables. Otherwise each parameter server writes its own part on
+            # its own host, where no other process finds it.
             options = tf.train.CheckpointOptions("/job:chief/task:0") if self._by_servers else None
             keep = self._plan.train_config.get("keep_checkpoint_max", 1)
             saved = _Saved(self._model, self._folder, keep, self._task_config.work_dir, self._is_chief, options)
@@ -119,7 +145,9 @@ class _Fit:
             logger.info("nothing is left to train: the checkpoint has %d of %d epochs", progress.epoch, self._plan.epochs)
         while progress.epoch < self._plan.epochs and not watch.stop:
             if progress.batch and self._plan.steps is None and next(iter(self._next_call(progress)[0]), None) is None:
-                progress.next_epoch()  # the checkpoint is of the last batch of its epoch
+                # The checkpoint is of the last batch of its epoch, so there is nothing left to
+                # resume.
+                progress.next_epoch()
                 continue
             data, last, steps, end = self._next_call(progress)
             self._model.fit(
@@ -128,12 +156,16 @@ class _Fit:
                 epochs=last,
                 steps_per_epoch=steps,
                 validation_data=None if valid_fn is None else valid_fn(),
-                shuffle=False,  # the dataset does it
+                # The dataset shuffles.
+                shuffle=False,
                 callbacks=[callback] if end is None else [callback, end],
-                verbose=2,  # a line per epoch instead of a progress bar, for logs
+                # A line per epoch suits logs; the default is a progress bar.
+                verbose=2,
             )
             if self._model.stop_training and (end is None or not end.is_over):
-                break  # set by a request to stop, or by the model
+                # The stop came from a request or from the model's own callbacks, not from the end
+                # of a pass.
+                break
         history.history = callback.history()
         history.epoch = list(range(len(next(iter(history.history.values()), []))))
         return history
@@ -172,25 +204,37 @@ class _Progress(tf.train.experimental.PythonState):  # type: ignore[misc]
 
 
 class _Saved:
+    """The checkpoints of a training: their folder, what is in them, and their numbers."""
+
     def __init__(
         self, model: Any, folder: CheckpointFolder, keep: Optional[int], work_dir: str, is_chief: bool, options: object
     ) -> None:
         self.folder, self._is_chief, self._options = folder, is_chief, options
         self.progress = _Progress()
         folder.fetch()
-        if is_keras_3():  # it restores only variables that exist
+        # Keras 3 makes an optimizer's variables at the first step, and only variables that exist
+        # are restored.
+        if is_keras_3():
             model.optimizer.build(model.trainable_variables)
         self._checkpoint = tf.train.Checkpoint(model=model, optimizer=model.optimizer, progress=self.progress)
         # All workers have to read variables that are sums over workers, so all write a checkpoint; only the chief's is used.
-        path = folder.path if is_chief else tempfile.mkdtemp(prefix=".", dir=work_dir)  # hidden, as it is not the script's
+        # The name is hidden, because the folder is not the script's: a warning lists files that a
+        # script leaves.
+        path = folder.path if is_chief else tempfile.mkdtemp(prefix=".", dir=work_dir)
         keep = (keep or None) if is_chief else 1
         self._manager = tf.train.CheckpointManager(self._checkpoint, path, keep, checkpoint_name="checkpoint")
 
     def restore(self, total: Optional[Callable[[List[float]], List[float]]]) -> None:
+        """Restore the latest checkpoint, if there is one; all workers in step have to call this.
+
+        Hosts with folders of their own would otherwise continue from different steps. No error
+        would show this: the sums of gradients fit whatever the weights are.
+        """
         path = tf.train.latest_checkpoint(self.folder.path)
         if total is not None:
             number = -1.0 if path is None else float(path.rpartition("-")[2])
             count, numbers = total([1.0, number])
+            # If all numbers are equal, their sum is a multiple of each of them.
             if numbers != count * number:
                 raise ValueError(
                     f"the workers see different checkpoints in {self.folder.path}: set checkpointDir to a folder that all "
@@ -216,6 +260,8 @@ class _Saved:
 
 
 class _EpochCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
+    """Counts, reports and saves at the ends of epochs; for parameter servers."""
+
     def __init__(
         self,
         progress: _Progress,
@@ -226,7 +272,9 @@ class _EpochCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
         steps: Optional[int],
     ) -> None:
         super().__init__()
-        self._supports_tf_logs = True  # else Keras reads all metrics from the device after each step
+        # Otherwise Keras converts the logs for this callback, which reads all metrics from the
+        # device after each step.
+        self._supports_tf_logs = True
         self._progress, self._watch, self._saved, self._best = progress, watch, saved, best
         self._every_steps, self._steps = every_steps, steps
         self._unfinished: Optional[Dict[str, Any]] = None
@@ -268,30 +316,37 @@ class _EpochCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
 class _StepCallback(_EpochCallback):
     """Also progress, reports and checkpoints at the end of a step; Keras makes no such calls for parameter servers."""
 
-    _seen = 0  # steps of this call's epoch
+    # Steps of this call's epoch that are counted already.
+    _seen = 0
 
     def on_epoch_begin(self, epoch: int, logs: Optional[Mapping[str, Any]] = None) -> None:
         self._seen = 0
 
     def on_train_batch_end(self, batch: int, logs: Optional[Mapping[str, Any]] = None) -> None:
         progress, watch = self._progress, self._watch
-        new, before = batch + 1 - self._seen, progress.step  # several with `steps_per_execution`
+        # With `steps_per_execution`, Keras calls this once for several steps.
+        new, before = batch + 1 - self._seen, progress.step
         self._seen += new
         progress.step += new
         progress.batch += new
         watch.step_end(progress.step, lambda: _numbers(_values(logs)))
         if watch.stop:
             self.model.stop_training = True
+        # A call of several steps may jump over a multiple of `every_steps`, so quotients are
+        # compared, not remainders.
         if watch.stop or (self._every_steps and progress.step // self._every_steps > before // self._every_steps):
             self._save()
 
     def _count_steps(self) -> None:
-        pass  # they are counted one by one
+        # The steps are counted one by one at their ends.
+        pass
 
 
 def _values(logs: Optional[Mapping[str, Any]]) -> Dict[str, Any]:
+    """Return logs as JSON values, since checkpoints keep them as text."""
     return {name: np.asarray(value).tolist() for name, value in (logs or {}).items()}
 
 
 def _numbers(values: Mapping[str, Any]) -> Dict[str, float]:
+    """Drop metrics with several values, which reports cannot show."""
     return {name: float(value) for name, value in values.items() if not isinstance(value, list)}

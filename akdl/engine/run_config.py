@@ -58,7 +58,7 @@ def generate_run_config(
         cluster = read_cluster(os.environ)
         in_step = in_step_workers(os.environ) > 0 and read_task(os.environ)[0] != "evaluator"
         if in_step and save_checkpoints_secs is not None:
-            # TensorFlow would save every 1000 steps instead.
+            # TensorFlow would ignore the seconds and save every 1000 steps instead.
             raise ValueError(
                 f"workers in step save checkpoints by steps, got save_checkpoints_secs {save_checkpoints_secs}: set "
                 "save_checkpoints_steps instead"
@@ -74,8 +74,11 @@ def generate_run_config(
         allow_soft_placement=True,
         device_count=device_count,
     )
+    # Otherwise TensorFlow takes the memory of the whole GPU, and other processes of the host find
+    # nothing left.
     session_config.gpu_options.allow_growth = True
-    if "ps" in cluster and read_task(os.environ)[0] != "evaluator":  # not a part of the cluster
+    # An evaluator is not a part of the cluster, so a filter would name a job that it does not have.
+    if "ps" in cluster and read_task(os.environ)[0] != "evaluator":
         task = json.loads(os.environ["TF_CONFIG"])["task"]
         # Without the filter a worker waits for all other workers, and hangs if one has ended already.
         session_config.device_filters.extend(["/job:ps", "/job:{type}/task:{index}".format(**task)])
@@ -89,7 +92,9 @@ def generate_run_config(
             save_checkpoints_secs=save_checkpoints_secs,
             log_step_count_steps=log_step_count_steps,
             keep_checkpoint_max=keep_checkpoint_max,
-            # By default worker n sleeps 5 (n + 1) seconds before its first step. `train_estimator` waits for the chief instead.
+            # By default worker n sleeps 5 (n + 1) seconds before its first step, in the hope that
+            # the chief has initialized the variables by then. `train_in_group` waits for the chief
+            # instead.
             experimental_max_worker_delay_secs=0,
         )
 
@@ -115,6 +120,11 @@ def in_step_workers(environment: Mapping[str, str]) -> int:
 
 
 def _choose_gpus(devices: Union[str, Sequence[Union[int, str]]]) -> List[str]:
+    """Set the variables for these GPUs, and leave the group: a choice of GPUs is for one process.
+
+    The numbers are in the order of the PCI bus, as nvidia-smi shows them. CUDA's own order begins
+    with the fastest GPU.
+    """
     chosen = [part.strip() for part in devices.split(",")] if isinstance(devices, str) else [str(part) for part in devices]
     os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
     os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(chosen)
@@ -124,6 +134,7 @@ def _choose_gpus(devices: Union[str, Sequence[Union[int, str]]]) -> List[str]:
 
 @contextlib.contextmanager
 def _without_tf_config() -> Iterator[None]:
+    """Hide TF_CONFIG while a RunConfig is made, which reads it from the environment."""
     hidden = os.environ.pop("TF_CONFIG", None)
     try:
         yield

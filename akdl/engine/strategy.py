@@ -58,13 +58,20 @@ def is_parameter_server_strategy(strategy: Any) -> bool:
 
 
 def require_keras_for(strategy: Any) -> None:
-    """Refuse Keras 3 under a strategy of several workers; its own error does not name the reason."""
+    """Refuse Keras 3 under a strategy of several workers.
+
+    The error of Keras itself is about types of tensors and does not name the reason.
+    """
     if is_keras_3() and (is_parameter_server_strategy(strategy) or sum_over_workers(strategy) is not None):
         raise ValueError(NO_GROUP_OF_KERAS_3)
 
 
 def sum_over_workers(strategy: Any) -> Optional[Callable[[Sequence[float]], List[float]]]:
-    """Return a function that sums numbers and that all workers in step have to call; None without workers in step."""
+    """Return a function that sums numbers over workers in step; None without such workers.
+
+    All workers have to call the function the same number of times: it blocks until the last one
+    does.
+    """
     if tf_version() < (2, 0) or not isinstance(strategy, _named("MultiWorkerMirroredStrategy")):
         return None
     total = worker_sums(strategy)
@@ -88,17 +95,26 @@ def worker_sums(strategy: Any) -> Callable[[Any], Any]:
 
     def total(values: Any) -> Any:
         replicas = strategy.experimental_local_results(in_graph(tf.constant(values, tf.float64)))
-        return replicas[0].numpy() / len(replicas)  # each replica of a worker has added its values
+        # Each replica of a worker has added the values of its worker, so they are in the sum once
+        # per replica.
+        return replicas[0].numpy() / len(replicas)
 
     return total
 
 
 def _serve(resolver: Any, role: str, num_workers: int) -> None:
+    """Serve until this process is stopped; ends only by an error.
+
+    The server runs in threads of TensorFlow. This thread waits for it, because the script must not
+    continue: the chief alone executes the training, and sends parts of it here.
+    """
     config = tf.compat.v1.ConfigProto()
     # With fewer threads, functions on a small machine wait for each other indefinitely.
     config.inter_op_parallelism_threads = max(multiprocessing.cpu_count(), num_workers + 1)
     if role == "ps":
-        config.device_count["GPU"] = 0  # else it takes GPU memory from workers on the same host
+        # A parameter server computes nothing. Otherwise it takes GPU memory from workers on the
+        # same host.
+        config.device_count["GPU"] = 0
     server = tf.distribute.Server(
         resolver.cluster_spec(),
         job_name=resolver.task_type,

@@ -1,4 +1,8 @@
-"""Synchronous training of an Estimator with parameter servers."""
+"""Synchronous training of an Estimator with parameter servers.
+
+By default each worker applies its gradients when it has them, to variables that other workers have
+changed meanwhile. With `sync_optimizer` a step waits for the gradients of all workers.
+"""
 
 import contextlib
 import threading
@@ -59,15 +63,19 @@ class _SyncHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
         self._release(session)
 
     def _make_steps(self, session: Any, coord: Any) -> None:
+        """Make steps until the training ends; runs in a daemon thread of the chief."""
         try:
             while not coord.should_stop():
                 session.run(self._steps)
-        except Exception as error:  # any error: the other workers must not wait for this thread
+        # This thread must end for any error, otherwise the other workers wait for its steps
+        # indefinitely.
+        except Exception as error:
             if not coord.should_stop():
                 coord.request_stop(error)
                 self._release(session)
 
     def _release(self, session: Any) -> None:
         """End workers that wait for the next step; a step that is ready is made first."""
-        with contextlib.suppress(tf.errors.CancelledError):  # closed before
+        # Both ends of the training come here, and the queue may be closed already.
+        with contextlib.suppress(tf.errors.CancelledError):
             session.run(self._close_tokens)

@@ -149,7 +149,8 @@ def train_estimator_one_worker(
         module.EvalSpec(valid_fn, steps=None, exporters=[exporter], start_delay_secs=0, throttle_secs=0),
     )
     watch.end()
-    # Exporters write below model_dir, the operator takes saved_model_dir.
+    # Exporters write below `model_dir` only, and the operator takes its model from
+    # `saved_model_dir`.
     exported = find_saved_model(os.path.join(estimator.model_dir, "export", _EXPORTER))
     shutil.copytree(exported, os.path.join(export_dir, os.path.basename(exported)))
     found: Dict[str, Any] = metrics
@@ -247,7 +248,8 @@ def _input_by_workers(input_config: Config, train_config: Config, task_config: T
 
 
 def _worker_number(input_context: Any) -> Any:
-    # In later versions input_pipeline_id is 0 on all workers, as each of them has one pipeline.
+    # In later versions `input_pipeline_id` is 0 on all workers, because each of them has one
+    # pipeline.
     number = getattr(tf.distribute.coordinator, "experimental_get_current_worker_index", None)
     return input_context.input_pipeline_id if number is None else number()
 
@@ -260,14 +262,17 @@ def _input_fns(input_config: Config, train_config: Config, task_config: TaskConf
         _required(train_config, key)
     context, arguments = task_config.tf_context, {key: value for key, value in train_config.items() if key in _DATASET_KEYS}
     raw, valid_raw = arguments.pop("raw_dataset_fn", None), train_config.get("valid_raw_dataset_fn")
-    # The first epoch reads rows while they arrive, later epochs read the file that holds them by then.
+    # The first epoch reads rows while they arrive. Later epochs read the file that holds them by
+    # then.
     of_rows = {**arguments, **_row_parsing(input_config, context)}
     input_fn = inputs.get_dataset_fn(**of_rows, raw_dataset_fn=raw or context.flink_stream_dataset)
     valid_fn = None
     if valid_raw is not None:
         valid_fn = inputs.get_dataset_fn(**dict(of_rows, raw_dataset_fn=valid_raw, num_epochs=1, shuffle_factor=0))
     takes_rows = (input_config.get("example_parser"), arguments.get("example_parser"), arguments.get("post_process_dataset"))
-    if raw is None and all(one is None for one in takes_rows):  # columns make batches without parsing any row
+    # Columns become batches without parsing any row. A function of the user's that takes serialized
+    # rows rules this out.
+    if raw is None and all(one is None for one in takes_rows):
         parser, columns = _columns_parsing(input_config, of_rows["feature_specs"], arguments.get("weight_col"), context)
         if parser is not None:
             batches_fn = functools.partial(context.batches, columns=columns)
@@ -343,13 +348,15 @@ def _in_common_steps(train_config: Config, task_config: TaskConfig) -> Config:
 
 
 def _exports(task_config: TaskConfig) -> bool:
+    """Test for the one process of a group that exports."""
     return task_config.task_type == "chief" or (task_config.num_workers == 1 and task_config.task_type != "ps")
 
 
 def _patience_hook(module: Any, estimator: Any, metric: str, bigger: bool, patience: int) -> Any:
     hooks = module.experimental
     make = hooks.stop_if_no_increase_hook if bigger else hooks.stop_if_no_decrease_hook
-    os.makedirs(estimator.eval_dir(), exist_ok=True)  # the hook lists it, even before the first evaluation
+    # The hook lists this folder, even before the first evaluation makes it.
+    os.makedirs(estimator.eval_dir(), exist_ok=True)
     every = estimator.config.save_checkpoints_steps or patience
     return make(estimator, metric, patience, run_every_secs=None, run_every_steps=every)
 
@@ -375,7 +382,8 @@ def _serving_fn(module: Any, export_config: Config) -> Callable[[], Any]:
 
 
 def _save_keras(model: Any, path: str) -> None:
-    if is_keras_3():  # tf.saved_model.save does not take its models
+    # `tf.saved_model.save` does not take models of Keras 3.
+    if is_keras_3():
         model.export(path)
     else:
         tf.saved_model.save(model, path)

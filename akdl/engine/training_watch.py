@@ -1,4 +1,8 @@
-"""The hook at each step of a training: it reports progress, and ends the training when a request to stop arrives."""
+"""The hook at each step of a training: it reports progress, and obeys requests to stop.
+
+The loops of Keras and of Estimators call a `TrainingWatch` after each step. A step may take
+microseconds, so nearly all calls only compare a number or the time.
+"""
 
 import logging
 import time
@@ -8,9 +12,14 @@ from akdl.runner.config import TaskConfig
 from akdl.storage.checkpoint_folder import CheckpointFolder
 from akdl.storage.files import FileError
 
-REPORT_S = 1.0  # between two reports: each reads a loss from the device
-LOOK_S = 1.0  # between two looks for a request to stop
-REMOTE_LOOK_S = 10.0  # a look at a storage takes some 50 ms, in which the training waits
+# Seconds between two reports. A report reads a loss from the device, which waits for the step to
+# end.
+REPORT_S = 1.0
+# Seconds between two looks for a request to stop.
+LOOK_S = 1.0
+# A look at a remote storage takes some 50 ms, in which the training waits, so looks are rarer
+# there.
+REMOTE_LOOK_S = 10.0
 
 _MOST_STEPS = 10_000
 
@@ -20,8 +29,16 @@ logger = logging.getLogger(__name__)
 class TrainingWatch:
     """Reports and requests to stop of one training; workers in step set `stop` at the same step.
 
-    Where `looks`, this process looks for a request in `folder`. `total` sums numbers over all workers in step, and all of them
-    call it; None where each process ends its training when it finds the request.
+    The thread that trains calls all methods. The caller reads `stop` after each step and ends the
+    training itself, since only the caller can end it with a checkpoint.
+
+    Args:
+        task_config: Receives the reports; None outside of an operator.
+        folder: The folder where a file may request a stop; None for no requests.
+        looks: This process looks for the request. In a group the chief does, because a look costs
+            time.
+        total: Sums numbers over all workers in step, which all have to call it; None if each
+            process ends its training when it finds the request.
     """
 
     def __init__(
@@ -51,23 +68,32 @@ class TrainingWatch:
             self._look()
 
     def is_report_due(self) -> bool:
+        """Test for the time of the next report, for callers that read metrics in advance."""
         return time.monotonic() >= self._report_due
 
     def report(self, step: int, metrics: Mapping[str, Any]) -> None:
+        """Report at once, and start the time to the next report."""
         self._report_due = time.monotonic() + REPORT_S
         if self._task_config is not None:
             known = {} if self.total_steps is None else {"total_steps": self.total_steps}
             self._task_config.report(step, **{**metrics, **known})
 
     def _look(self) -> None:
-        """Look for the request, and choose the step of the next look: the same step for all workers in step."""
+        """Look for the request, and choose the step of the next look.
+
+        Workers in step take part in a sum here, so all of them must choose the same step. They
+        choose it from summed values alone: their clocks differ.
+        """
         now = time.monotonic()
         found = self._is_stop_requested() if self._looks else False
         pace = (now - self._looked) / self._steps_since_look
+        # One sum carries both numbers, as each sum over the group makes all workers wait for each
+        # other.
         sums = [float(found), pace]
         if self._total is not None:
             sums = list(self._total(sums))
-        # The sum of the paces makes looks of a group more frequent than necessary, never rarer.
+        # The sum of the paces is more than the pace of any worker, so a group looks more often than
+        # necessary, never less often.
         self._steps_to_look = int(min(_MOST_STEPS, max(1.0, self._look_s / max(sums[1], 1e-9))))
         self._looked, self._steps_since_look = now, 0
         if sums[0] and not self.stop:
@@ -80,6 +106,8 @@ class TrainingWatch:
         assert self._folder is not None
         try:
             return self._folder.is_asked_to_stop()
-        except FileError as error:  # not worth the end of a training
+        # A storage that does not answer is not worth the end of a training; the next look may
+        # succeed.
+        except FileError as error:
             logger.warning("cannot look for a request to stop: %s", error)
             return False

@@ -1,4 +1,4 @@
-"""A test write into a folder, hours before the result of a training goes there."""
+"""A test write into a folder, before a training whose result goes there hours later."""
 
 import os
 import uuid
@@ -8,7 +8,13 @@ import tensorflow as tf
 
 
 def try_folder(path: str) -> Optional[str]:
-    """Make a folder, at any address that TensorFlow reaches, and write a file there; return the reason of a failure."""
+    """Make a folder and write a file there; return the reason of a failure, or None.
+
+    Args:
+        path: A local folder or any address that TensorFlow reaches, such as s3:// or hdfs://. It
+            stays.
+    """
+    # Workers may try the same folder at the same moment, so the name of the file is random.
     tried = os.path.join(path, f".akdl-{uuid.uuid4().hex}")
     try:
         tf.io.gfile.makedirs(path)
