@@ -33,13 +33,18 @@ class Training:
             return [variable.numpy() for variable in self.model.variables]
 
     def set_weights(self, values: Sequence[Any]) -> None:
+        """Assign values that `weights` has returned."""
         with self.group.strategy.scope():
             for variable, value in zip(self.model.variables, values):
                 variable.assign(value)
 
 
 class Callback:
-    """Base of all callbacks; attributes named in `kept` go into checkpoints, and a reason in `stopped` ends the training."""
+    """Base of all callbacks, called by the thread that trains.
+
+    Attributes named in `kept` go into checkpoints, as numbers, texts or lists of arrays. A reason
+    in `stopped` ends the training and is shown to the user.
+    """
 
     kept: Sequence[str] = ()
     stopped: Optional[str] = None
@@ -57,12 +62,14 @@ class Callback:
         """Run after an epoch, with its metrics."""
 
     def end(self, training: Training) -> None:
-        """Run after the last epoch, or after an error."""
+        """Run after the last epoch, or after an error; before the model is saved."""
 
     def state(self) -> Mapping[str, Any]:
+        """Return the attributes that go into a checkpoint."""
         return {name: getattr(self, name) for name in self.kept}
 
     def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over the attributes of a checkpoint, after `__init__` and before `begin`."""
         vars(self).update(state)
 
 
@@ -75,6 +82,8 @@ class _Monitor(Callback):
         if mode not in ("auto", "min", "max"):
             raise ObjectError(f"callbacks: mode: expected auto, min or max, got {mode!r}")
         self._monitor, self._delta = monitor, abs(min_delta)
+        # The word may stand anywhere in the name: with several datasets a metric is named
+        # `val_auc(0)`.
         bigger = any(word in monitor for word in ("acc", "auc", "precision", "recall", "f1", "ndcg"))
         self._sign = -1.0 if mode == "max" or (mode == "auto" and bigger) else 1.0
         self.best: Optional[float] = None
@@ -84,6 +93,7 @@ class _Monitor(Callback):
         if self._monitor not in logs:
             raise ObjectError(f"callbacks: monitor: expected one of {', '.join(logs)}, got {self._monitor!r}")
         value = self._sign * logs[self._monitor]
+        # A NaN is never an improvement, and compares as false with all later values.
         if not np.isnan(value) and (self.best is None or value < self.best - self._delta):
             self.best, self.waited = value, 0
             return True
@@ -92,6 +102,12 @@ class _Monitor(Callback):
 
 
 class EarlyStopping(_Monitor):
+    """Ends the training when a metric has not improved for `patience` epochs.
+
+    The best weights are kept as arrays and restored after the last checkpoint is written. Keras 2
+    restores them before, so a longer training could not resume from the last step.
+    """
+
     kept = ("best", "waited", "weights")
 
     def __init__(
@@ -118,7 +134,9 @@ class EarlyStopping(_Monitor):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         super().restore(state)
-        self._decide()  # a larger patience than before continues the training
+        # The config may have a larger patience than the run that wrote the checkpoint, and then the
+        # training continues.
+        self._decide()
 
     def _decide(self) -> None:
         if self.waited and self.waited >= self._patience:
@@ -127,6 +145,8 @@ class EarlyStopping(_Monitor):
 
 
 class ReduceLROnPlateau(_Monitor):
+    """Lowers the rates of all optimizers when a metric has not improved for some epochs."""
+
     def __init__(
         self,
         monitor: str = "val_loss",
@@ -159,6 +179,7 @@ class LearningRateSchedule(Callback):
 
     def epoch_begin(self, training: Training, epoch: int) -> None:
         chosen = training.optimizers if self._optimizer is None else [training.optimizers[self._optimizer]]
+        # A rate holds until the next epoch that has one.
         past = [start for start in self._rates if start <= epoch]
         for optimizer in chosen:
             if self._function is not None:
@@ -180,6 +201,7 @@ class TensorBoard(Callback):
             self._writers = {name: tf.summary.create_file_writer(f"{self.log_dir}/{name}") for name in ("train", "validation")}
 
     def step_end(self, training: Training, loss: Any) -> None:
+        # Only the chief has writers; all workers have the same metrics.
         if self._writers and self._every and training.steps % self._every == 0:
             with self._writers["train"].as_default():
                 _write_scalar("step_loss", loss, training.steps)
@@ -190,6 +212,7 @@ class TensorBoard(Callback):
                 for name, value in logs.items():
                     if name.startswith("val_") == (part == "validation"):
                         _write_scalar("epoch_" + (name[len("val_") :] if part == "validation" else name), value, epoch)
+            # TensorBoard shows a training while it runs.
             writer.flush()
 
     def end(self, training: Training) -> None:
@@ -231,7 +254,11 @@ class KerasCallback(Callback):
 
 
 class _ModelView:
-    """The model with its optimizer. An attribute of the model itself would be saved with it."""
+    """The model with its optimizer, for callbacks of Keras.
+
+    An attribute of the model itself would be tracked and saved with it, so the optimizer is added
+    to this view instead.
+    """
 
     def __init__(self, training: Training) -> None:
         vars(self).update(_model=training.model, optimizer=training.optimizers[0])
@@ -262,12 +289,17 @@ _OWN = {
 
 
 def make_callbacks(specs: Sequence[Any], user: Any) -> List[Callback]:
+    """Make the callbacks of a config in their order, without `checkpoint`, which the runner does.
+
+    Classes of the user's module come before our own, and these before the classes of Keras.
+    """
     made: List[Callback] = []
     for spec in specs:
         name, args = name_and_args(spec)
         plain = name.replace("_", "").lower()
         if plain == "checkpoint":
             continue
+        # Its files have no position in the data, so a training could not resume from them.
         if plain == "modelcheckpoint":
             raise ObjectError("callbacks: use checkpoint in place of ModelCheckpoint, because training can resume from it")
         if plain in _OWN and not hasattr(user, name):
@@ -279,6 +311,7 @@ def make_callbacks(specs: Sequence[Any], user: Any) -> List[Callback]:
 
 
 def checkpoint_settings(specs: Sequence[Any]) -> Optional[CheckpointSettings]:
+    """Return the arguments of the callback `checkpoint`; None without this callback."""
     for spec in specs:
         name, args = name_and_args(spec)
         if name == "checkpoint":
@@ -290,6 +323,7 @@ def checkpoint_settings(specs: Sequence[Any]) -> Optional[CheckpointSettings]:
 
 
 def _write_scalar(name: str, value: Any, step: int) -> None:
+    """Write one value in the form that TensorBoard's plugin "scalars" reads."""
     # In newer versions `tf.summary.scalar` needs the package tensorboard, which is only necessary to view the files.
     kind = tf.compat.v1.SummaryMetadata
     metadata = kind(plugin_data=kind.PluginData(plugin_name="scalars"))
@@ -297,6 +331,7 @@ def _write_scalar(name: str, value: Any, step: int) -> None:
 
 
 def _with(name: str, kind: Any, args: Mapping[str, Any]) -> Any:
+    """Make an object, and list the arguments it takes if it refuses the given ones."""
     try:
         return kind(**args)
     except TypeError as error:

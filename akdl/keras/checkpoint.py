@@ -20,6 +20,11 @@ class CheckpointError(ValueError):
 
 
 def save(folder: str, steps: int, arrays: Mapping[str, Any], progress: Mapping[str, Any], keep: int) -> str:
+    """Write a checkpoint, remove all but the newest `keep`, and return its path; on the chief.
+
+    The file is on the disk before older ones are removed: without `fsync`, a crash of the host
+    could leave an empty file under the final name, and no other checkpoint.
+    """
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, f"checkpoint-{steps:09d}.npz")
     with WholeFile(path) as file:
@@ -33,11 +38,14 @@ def save(folder: str, steps: int, arrays: Mapping[str, Any], progress: Mapping[s
 
 
 def latest(folder: str) -> Optional[str]:
+    """Return the path of the checkpoint with the most steps; None without one."""
     names = _found(folder) if os.path.isdir(folder) else []
     return os.path.join(folder, names[-1]) if names else None
 
 
 def load(path: str) -> Any:
+    """Return the arrays by name, and the progress; without unpickling anything."""
+    # A pickled array could execute code, and the folder may be shared with other users.
     with np.load(path, allow_pickle=False) as content:
         progress = json.loads(content["progress"].tobytes().decode("utf-8"))
         arrays = {name.partition("/")[2]: content[name] for name in content.files if name.startswith("array/")}
@@ -45,10 +53,16 @@ def load(path: str) -> Any:
 
 
 def values_of(prefix: str, variables: Sequence[Any]) -> Dict[str, Any]:
+    """Read variables as arrays, numbered in the order in which `assign` takes them."""
     return {f"{prefix}{number}": variable.numpy() for number, variable in enumerate(variables)}
 
 
 def assign(path: str, prefix: str, variables: Sequence[Any], arrays: Mapping[str, Any]) -> None:
+    """Assign the arrays of a checkpoint to variables, in their order.
+
+    Raises:
+        CheckpointError: The number of variables or their shapes differ; no variable was changed.
+    """
     found = [name for name in arrays if re.fullmatch(re.escape(prefix) + r"\d+", name)]
     wanted: List[Any] = [tuple(variable.shape) for variable in variables]
     got = [arrays[f"{prefix}{number}"].shape for number in range(len(found))]
@@ -62,6 +76,8 @@ def assign(path: str, prefix: str, variables: Sequence[Any], arrays: Mapping[str
 
 
 def _found(folder: str) -> List[str]:
+    """List the names of checkpoints, the oldest first."""
+    # The order is by number: names with more than nine digits would sort wrongly as text.
     return sorted((name for name in os.listdir(folder) if _NAME.fullmatch(name)), key=lambda name: int(_NAME.findall(name)[0]))
 
 
@@ -77,6 +93,7 @@ def split_state(state: Mapping[str, Any], prefix: str, arrays: Dict[str, Any]) -
 
 
 def join_state(plain: Mapping[str, Any], prefix: str, arrays: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Reverse `split_state`: put the arrays back into their lists."""
     return {
         key: [np.asarray(arrays[f"{prefix}{key}/{number}"]) for number in range(value["arrays"])]
         if isinstance(value, dict)

@@ -13,14 +13,17 @@ import tensorflow as tf
 from akdl.keras.user_functions import UserModule
 from akdl.keras.workers import Group
 
-AUTOTUNE = tf.data.experimental.AUTOTUNE  # its name in all of TensorFlow 2
+# This is its name in all versions of TensorFlow 2.
+AUTOTUNE = tf.data.experimental.AUTOTUNE
 
 
 class DataError(ValueError):
-    """A dataset of the user's module cannot be used."""
+    """A dataset of the user's module cannot be used; the message names the function."""
 
 
 class Part(NamedTuple):
+    """The rows of one replica in one step; a stand-in for missing rows has 0 of them."""
+
     features: Any
     label: Any
     weight: Any
@@ -30,8 +33,15 @@ class Part(NamedTuple):
 class DatasetSource:
     """A dataset function of the user's module, on this worker.
 
-    With `exact`, steps have exactly `batch_size` rows; else the number may be rounded up. `labelled` elements are (features,
-    label) or (features, label, weight).
+    Args:
+        user: The module with the function.
+        callback: Name of the function.
+        config: The task config with its arguments and `batch_size`.
+        group: The workers that share the rows.
+        own: Each worker has a dataset of its own, so that its rows are not shared.
+        exact: A step has exactly `batch_size` rows, or the config is refused. Otherwise the number
+            may be rounded up, as the number of rows in a step does not change a metric.
+        labelled: Elements are (features, label) or (features, label, weight); otherwise features.
     """
 
     def __init__(
@@ -48,6 +58,8 @@ class DatasetSource:
         self._own, self._labelled = own, labelled
         self._batched = user.takes(callback, "batch_size")
         batch_size, replicas = config["batch_size"], group.replicas
+        # A batch size that the function gets is one for a replica, so it has to divide evenly.
+        # Otherwise the runner cuts a batch, and only needs a row for each replica.
         if exact and (batch_size % replicas if self._batched else batch_size < replicas):
             good = [max(1, batch_size // replicas) * replicas, (batch_size // replicas + 1) * replicas]
             raise DataError(
@@ -78,19 +90,26 @@ class DatasetSource:
         return named
 
     def where(self, key: str = "") -> str:
+        """Name the function, its file and the dataset, for messages."""
         return f"{self._callback} in {self._user.file}" + (f", dataset {key}" if key else "")
 
     def dataset(self) -> Any:
+        """Call the function, which has to return a single dataset."""
         named = self.datasets()
         if list(named) != [""]:
             raise DataError(f"{self.where()}: expected one tf.data.Dataset, got {len(named)}")
         return named[""]
 
     def steps(self, dataset: Any, skip: int = 0) -> Iterator[List[Optional[Part]]]:
-        """Yield for each step one part per replica of this worker; None for a replica without rows."""
+        """Yield for each step one part per replica of this worker; None for a replica without rows.
+
+        The first `skip` steps are read and dropped, for a training that resumes. Workers with fewer
+        rows end earlier, and the caller has to take part in the remaining steps.
+        """
         count = self.local_replicas
         if self._batched:
             parts: Iterator[Any] = iter(self._own_batches(dataset).skip(skip * count).prefetch(AUTOTUNE))
+            # A dataset may contain batches without rows, which are not steps.
             parts = (part for part in map(self._part, parts) if part is not None)
             while True:
                 step = list(itertools.islice(parts, count))
@@ -101,7 +120,11 @@ class DatasetSource:
             yield [self._part(one) for one in element]
 
     def sample(self, dataset: Any, key: str = "") -> Part:
-        """Return a part to build the model on, zeros on a worker without rows; all workers have to call this."""
+        """Return a part to build the model on; all workers have to call this.
+
+        A worker without rows gets zeros of the right shapes, because it has to build the same
+        variables as the other workers. Without any row in the group this is an error.
+        """
         first = next((part for step in self.steps(dataset) for part in step if part is not None), None)
         if not self._group.sum(0 if first is None else 1):
             raise DataError(
@@ -115,6 +138,11 @@ class DatasetSource:
         return part
 
     def _own_batches(self, dataset: Any) -> Any:
+        """Return this worker's batches of a dataset whose function makes batches for one replica.
+
+        The batches of a step are consecutive, so a worker with several replicas takes runs of
+        batches. A plain `shard` would give it batches of several steps.
+        """
         group = self._group
         if self._own or group.ranks == 1:
             return dataset
@@ -127,10 +155,15 @@ class DatasetSource:
         return dataset.enumerate().filter(is_ours).map(lambda _, element: element)
 
     def _cut(self, dataset: Any) -> Any:
-        """Return a dataset with a tuple for each step: the parts of this worker's replicas."""
+        """Return a dataset with a tuple for each step: the parts of this worker's replicas.
+
+        All workers read the same rows and batch them alike, and each takes its parts. So a group
+        sees in a step the rows that one process would see, in whatever way they are divided.
+        """
         group, per_worker = self._group, self.local_replicas
         if self._own:
             first = group.rank * per_worker
+            # The shares of all workers add up to `batch_size` although it may not be divisible.
             bounds = [self._batch_size * number // group.replicas for number in (first, first + per_worker)]
             rows, pieces, ours = bounds[1] - bounds[0], per_worker, range(per_worker)
         else:
@@ -142,6 +175,8 @@ class DatasetSource:
 
         def cut(*element: Any) -> Any:
             whole = _packed(element)
+            # The last batch is smaller, so the cuts depend on its length. They differ by at most
+            # one row.
             length = tf.shape(_first(whole), out_type=tf.int64)[0]
             return tuple(
                 tf.nest.map_structure(
@@ -176,12 +211,16 @@ class Passes:
         self.number = self.steps_in_pass = self.steps_in_epoch = 0
 
     def next_pass(self) -> None:
+        """Begin the next pass over the rows at its first step."""
         self.number += 1
         self.steps_in_pass = 0
 
     def steps(self) -> Iterator[List[Optional[Part]]]:
+        """Yield the steps of all passes without end; the caller decides when an epoch is over."""
         while True:
             current, any_rows = self.number, self.steps_in_pass > 0
+            # A pass's order depends on the seed and its number alone. So a resumed training makes
+            # the dataset again and skips the steps it has made.
             if self.seed is not None:
                 tf.random.set_seed(self.seed + current)
                 self._dataset = self._source.dataset()
@@ -189,14 +228,19 @@ class Passes:
                 self.steps_in_pass += 1
                 any_rows = True
                 yield parts
+            # Without the second condition an empty dataset would begin passes without end.
             if self._repeats and any_rows:
                 self.next_pass()
+            # Other workers may have more rows, and their sums wait for this worker.
             while self.number == current:
                 yield [None] * self._source.local_replicas
 
 
 def without_rows(part: Part) -> Part:
-    """Return one row of a part, for a replica without rows: some layers cannot take zero rows."""
+    """Return one row of a part, for a replica without rows: some layers cannot take zero rows.
+
+    Its number of rows is 0, so that no loss and no metric counts the row.
+    """
 
     def cut(one: Any) -> Any:
         return None if one is None else _slice(one, 0, 1)
@@ -206,6 +250,7 @@ def without_rows(part: Part) -> Part:
 
 
 def label_of(name: str, key: str) -> str:
+    """Name a metric of one of several datasets: `auc(0)`."""
     return f"{name}({key})" if key else name
 
 
@@ -215,10 +260,12 @@ def _packed(element: Tuple[Any, ...]) -> Any:
 
 
 def _first(structure: Any) -> Any:
+    """Return the first tensor, which has the number of rows that all of them have."""
     return next(one for one in tf.nest.flatten(structure) if one is not None)
 
 
 def _slice(one: Any, start: Any, end: Any) -> Any:
+    """Return some rows; None stays None, and sparse tensors do not support `[start:end]`."""
     if one is None:
         return None
     if isinstance(one, tf.SparseTensor):
@@ -230,11 +277,13 @@ def _slice(one: Any, start: Any, end: Any) -> Any:
 
 def _zeros(spec: Any) -> Any:
     if not isinstance(spec, tf.TensorSpec):
+        # The class is not public.
         if type(spec).__name__ == "NoneTensorSpec":
             return None
         raise DataError(f"this worker has no rows, and a row of zeros cannot be made for {spec}: use fewer workers")
     if spec.shape.rank is None:
         raise DataError(f"this worker has no rows, and the shape of {spec} is unknown: set it, or use fewer workers")
+    # Dimensions of unknown size get 1, since a model may not accept 0.
     return tf.zeros([size or 1 for size in spec.shape], spec.dtype)
 
 

@@ -57,7 +57,8 @@ def evaluate(
     source = DatasetSource(user, "awf_create_test_dataset_fn", checked, group, own=worker_datasets)
     datasets = source.datasets()
     samples = {key: source.sample(dataset, key) for key, dataset in datasets.items()}
-    key, sample = next(iter(samples.items()))  # all have one structure
+    # All datasets have one structure, so the first sample stands for all of them.
+    key, sample = next(iter(samples.items()))
     rows = []
     for named in checked["models"]:
         with group.strategy.scope():
@@ -79,6 +80,7 @@ def evaluate(
 
 
 def as_table(rows: Sequence[Mapping[str, object]]) -> str:
+    """Return rows as text with aligned columns, for the command line."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     lines = [names, *([_text(row.get(name, "")) for name in names] for row in rows)]
     widths = [max(len(line[number]) for line in lines) for number in range(len(names))]

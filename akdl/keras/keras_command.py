@@ -39,7 +39,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
 
 
 def _run(task: str, config: Dict[str, Any], module: object, placeholders: Dict[str, str]) -> None:
-    # TensorFlow is loaded here, so that a wrong argument is an error at once.
+    # TensorFlow is loaded here, which takes seconds, so that a wrong argument is an error at once.
     if task == TRAIN:
         from akdl.keras.keras_training import train
 

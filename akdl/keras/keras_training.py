@@ -34,7 +34,8 @@ from akdl.storage.checkpoint_folder import CheckpointFolder
 
 logger = logging.getLogger(__name__)
 
-PROGRESS_S = 10.0  # between two lines within an epoch
+# Seconds between two lines within an epoch.
+PROGRESS_S = 10.0
 
 Report = Callable[[str], None]
 
@@ -93,6 +94,12 @@ def train(
 
 
 class _KerasTraining:
+    """One training: it is set up and checked in `__init__`, and `run` is called once.
+
+    The order of `__init__` is the point of the class: the group before any variable, mistakes that
+    would show after hours before the first step, and all sums in the same order on all workers.
+    """
+
     def __init__(
         self,
         config: Mapping[str, Any],
@@ -116,7 +123,8 @@ class _KerasTraining:
         require_targets(TRAIN, group, wrong_train_targets(config, self._settings, self._callbacks) if group.is_chief else [])
         self._seed: Optional[int] = config.get("seed")
         if self._seed is None and group.ranks > 1:
-            # All workers have to shuffle in the same order.
+            # All workers read the same rows and take parts of them, so they have to shuffle in the
+            # same order. The sum passes on the chief's number.
             self._seed = int(group.sum(random.randrange(1 << 31) if group.is_chief else 0))
         if self._seed is not None:
             set_seed(self._seed)
@@ -125,7 +133,9 @@ class _KerasTraining:
         self._passes = Passes(source, self._seed, repeats="steps_per_epoch" in config)
         sample = self._passes.sample
         self._validation = Validation(user, config, group)
-        if self._seed is not None:  # again, as the datasets may have drawn random numbers: weights depend on the seed alone
+        # The seed is set again, because the datasets may have drawn random numbers, and the weights
+        # are to depend on the seed alone.
+        if self._seed is not None:
             set_seed(self._seed)
         with group.strategy.scope():
             model = user.create("awf_create_model_fn", config)
@@ -197,7 +207,8 @@ class _KerasTraining:
             self._watch.step_end(training.steps, lambda loss=stepped.loss: {"loss": loss})  # type: ignore[misc]
             settings = self._settings
             if settings is not None and settings.every_steps and training.steps % settings.every_steps == 0:
-                self._require_finite_loss()  # a checkpoint of NaN would replace a good one
+                # A checkpoint of NaN would replace a good one.
+                self._require_finite_loss()
                 self._save(settings)
             if time.monotonic() - shown > PROGRESS_S:
                 shown = time.monotonic()
@@ -251,7 +262,8 @@ class _KerasTraining:
             for prefix, variables in self._variables():
                 arrays.update(checkpoint.values_of(prefix, variables))
         arrays["metrics"] = group.sum(self._metrics.state())
-        places = np.zeros([group.ranks, 2])  # each worker fills its own row, and the sum has all rows
+        # Each worker fills its own row, and the sum has all rows.
+        places = np.zeros([group.ranks, 2])
         places[group.rank] = passes.number, passes.steps_in_pass
         progress = {
             "history": self._history,
@@ -268,7 +280,8 @@ class _KerasTraining:
             checkpoint.save(settings.path, training.steps, arrays, progress, settings.keep)
             if self._folder is not None:
                 self._folder.publish()
-        group.sum(0)  # all workers wait for the file
+        # All workers wait here, so that the file exists when they go on.
+        group.sum(0)
 
     def _kinds(self) -> List[str]:
         return [type(callback).__name__ for callback in self._callbacks]
@@ -276,7 +289,8 @@ class _KerasTraining:
     def _resume(self, settings: CheckpointSettings) -> None:
         group, training, passes = self._group, self._training, self._passes
         path = checkpoint.latest(settings.path)
-        # Hosts with folders of their own would resume from different steps, or only some of them.
+        # Hosts with folders of their own would resume from different steps, or some of them from
+        # the start.
         number = -1 if path is None else int("".join(filter(str.isdigit, os.path.basename(path))))
         if group.sum(number) != number * group.ranks:
             raise checkpoint.CheckpointError(
@@ -295,7 +309,8 @@ class _KerasTraining:
         if self._config.get("seed") is None:
             self._seed = passes.seed = progress["seed"]
         places = progress["places"]
-        # Other workers have other shares; the same number of steps skips the same rows where the order of rows is fixed.
+        # Another number of workers has other shares. The same number of steps skips the same rows
+        # if the order of rows is fixed.
         passes.number, passes.steps_in_pass = places[group.rank] if len(places) == group.ranks else max(places)
         passes.steps_in_epoch = progress["steps_in_epoch"]
         with group.strategy.scope():
@@ -306,7 +321,9 @@ class _KerasTraining:
                     set_learning_rate(optimizer, rate)
         loss, self._rows = progress["loss"]
         self._step.losses.assign(loss)
-        if group.is_chief:  # the checkpoint has the sum over all workers, so one of them takes it
+        # The checkpoint has the sum over all workers. If each of them took it, it would be counted
+        # several times.
+        if group.is_chief:
             self._metrics.set_state(arrays["metrics"])
         for index, (callback, state) in enumerate(zip(self._callbacks, progress["callbacks"])):
             callback.restore(checkpoint.join_state(state, f"callback{index}/", arrays))
@@ -321,7 +338,8 @@ class _KerasTraining:
     def _variables(self) -> List[Tuple[str, Any]]:
         found = [("model/", list(self._training.model.variables))]
         for number, optimizer in enumerate(self._training.optimizers):
-            own = optimizer.variables  # a method in older versions
+            # This is a method in older versions of Keras.
+            own = optimizer.variables
             found.append((f"optimizer{number}/", list(own() if callable(own) and not isinstance(own, list) else own)))
         return found
 
@@ -338,7 +356,9 @@ class _KerasTraining:
             raise
         except Exception as error:
             problem = error
-        if self._group.sum(0 if problem is None else 1):  # all workers wait for the model, and all fail together
+        # All workers wait for the model here, and all of them fail together. Otherwise a chief with
+        # a full disk would fail, and the others would end well.
+        if self._group.sum(0 if problem is None else 1):
             raise SaveError(self._keep(path, problem)) from problem
         if saved is not None:
             self._report(f"saved to {saved}")
@@ -347,7 +367,8 @@ class _KerasTraining:
     def _keep(self, path: str, problem: Optional[Exception]) -> str:
         """Make sure that a checkpoint contains the model that could not be saved, and return the error's text."""
         settings = self._settings
-        if settings is None:  # else the checkpoint of the last epoch does
+        # With settings, the checkpoint of the last epoch contains the model already.
+        if settings is None:
             folder = f"{path}.kept"
             if self._group.is_chief and try_folder(folder) is not None:
                 folder = tempfile.mkdtemp(prefix="akdl-kept-")

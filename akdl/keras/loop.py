@@ -18,7 +18,8 @@ from akdl.keras.row_metrics import Metrics, traced_once, with_rank_of
 from akdl.keras.saved_function import describe
 from akdl.keras.workers import Group
 
-# Random operations with a state that is not in checkpoints.
+# The state of these operations is not in checkpoints. If a model has one of them, each epoch begins
+# with a new trace and new seeds, so that a resumed training draws the same numbers.
 _STATEFUL_RANDOM = {
     "Multinomial",
     "ParameterizedTruncatedNormal",
@@ -33,6 +34,12 @@ _STATEFUL_RANDOM = {
 
 
 class Objective:
+    """The loss of all outputs, each with its factor.
+
+    A part's value is its share of the mean over all rows of a step. So the sum over all replicas is
+    the mean, however the rows are divided among them.
+    """
+
     def __init__(self, config: Mapping[str, Any], user: Any, heads: Heads) -> None:
         specs = heads.specs("loss", config["loss"], None)
         self._heads = heads
@@ -52,9 +59,11 @@ class Objective:
             label, weight = with_rank_of(output, label, weight)
             values = loss(label, output, sample_weight=weight)
             rows = tf.cast(tf.shape(output)[0], values.dtype)
-            if values.shape.rank == 0:  # the function has taken the mean over the part's rows
+            # A user's function may have taken the mean over the part's rows already.
+            if values.shape.rank == 0:
                 share = values * rows
             else:
+                # A loss of a sequence has several values per row, which count as their mean.
                 each = tf.cast(tf.size(values), values.dtype) / rows
                 share = tf.reduce_sum(values) / each
             shares.append(factor * share / tf.cast(total, values.dtype))
@@ -62,6 +71,13 @@ class Objective:
 
 
 class VariableGroups:
+    """The trainable variables, and which of several optimizers changes each of them.
+
+    Raises:
+        ObjectError: The user's function leaves variables out, or names one twice: it would silently
+            not be trained, or be changed twice in a step.
+    """
+
     def __init__(self, model: Any, optimizers: Sequence[Any], group_fn: Optional[Callable[[Any], Any]]) -> None:
         self.variables = list(model.trainable_variables)
         self.optimizers = list(optimizers)
@@ -72,6 +88,8 @@ class VariableGroups:
             self.groups = self._checked(_as_groups(group_fn(model)))
         for optimizer, group in zip(self.optimizers, self.groups):
             variables = [self.variables[number] for number in group]
+            # Newer optimizers make their variables here, and a checkpoint can only be assigned to
+            # variables that exist.
             if hasattr(optimizer, "build"):
                 optimizer.build(variables)
 
@@ -103,10 +121,13 @@ class VariableGroups:
 
 
 class TrainStep:
-    """One step of training on all replicas; `spare` is the part of a replica without rows.
+    """One step of training on all replicas; all workers make the same steps.
 
-    `losses` is the sum of the losses, each times the rows of its step, and `bad_steps` the steps since it is no longer finite.
-    `has_random_state`, set by the first step: the model has random operations whose state is not in checkpoints.
+    `spare` is the part that a replica without rows computes; its loss is multiplied by 0. `losses`
+    is the sum of the losses, each times the rows of its step, and `bad_steps` the number of steps
+    since it is no longer finite. Both are variables of the graph, so that a step waits for no
+    number. `has_random_state`, set by the first step: the model has random operations whose state
+    is not in checkpoints.
     """
 
     def __init__(
@@ -125,7 +146,11 @@ class TrainStep:
         self._run = traced_once(self._step)
 
     def __call__(self, parts: Sequence[Optional[Part]]) -> "Stepped":
-        """Make a step; all workers have to call this."""
+        """Make a step, and return rows and loss; all workers have to call this.
+
+        The sum of the rows comes first and blocks until all workers are at this step. It is 0 on
+        all workers at once, and then no worker makes the step.
+        """
         rows = sum(part.rows for part in parts if part is not None)
         total = float(self._group.sum(rows))
         if not total:
@@ -135,6 +160,11 @@ class TrainStep:
         return Stepped(int(total), self._run(self._group.local_values(values), tf.constant(total, tf.float32), present))
 
     def require_finite_loss(self, steps: int, epoch: int) -> None:
+        """Raise a LossError with the first bad step if the sum of losses is NaN or infinite.
+
+        The callers ask at ends of epochs, at checkpoints and every few seconds, because reading the
+        sum waits for the device.
+        """
         total = float(self.losses.numpy())
         if not math.isfinite(total):
             first = steps - int(self.bad_steps.numpy()) + 1
@@ -144,7 +174,8 @@ class TrainStep:
             )
 
     def _step(self, argument: Any, total: Any, present: Tuple[bool, ...]) -> Any:
-        # A step is one function: each further call would take a large part of the time of a small model.
+        # A step is one traced function: each further call from Python would take a large part of
+        # the time of a small model.
         local = self._group.strategy.experimental_local_results
         losses, outputs = self._group.strategy.run(self._replica_step, args=(argument, total))
         for (_, label, weight, _), output, has_rows in zip(local(argument), local(outputs), present):
@@ -153,6 +184,7 @@ class TrainStep:
         loss = local(losses)[0]
         self.losses.assign_add(tf.cast(loss, tf.float64) * tf.cast(total, tf.float64))
         self.bad_steps.assign_add(tf.cast(~tf.math.is_finite(self.losses), tf.int64))
+        # This runs while the function is traced, so the graph is the one of the step.
         graph = tf.compat.v1.get_default_graph().as_graph_def()
         nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
         self.has_random_state = any(node.op in _STATEFUL_RANDOM for node in nodes)
@@ -163,8 +195,12 @@ class TrainStep:
         with tf.GradientTape() as tape:
             outputs = self._model(features, training=True)
             loss = self._objective(Part(features, label, weight, 0), outputs, total)
+            # Its gradients are 0 then too, but the replica still takes part in the sums of
+            # gradients.
             loss *= tf.cast(present, loss.dtype)
             if self._model.losses:
+                # Regularization does not depend on rows. Each replica adds its part, and the sum
+                # over replicas has it once.
                 loss += tf.add_n(self._model.losses) / self._group.replicas
         self._variables.apply(tape.gradient(loss, self._variables.variables))
         return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, loss), outputs
@@ -182,6 +218,8 @@ class Stepped(NamedTuple):
 
 
 class Evaluation:
+    """Metrics, and the loss with an `objective`, of a model over a dataset, on all workers."""
+
     def __init__(self, group: Group, model: Any, metrics: Metrics, objective: Optional[Objective] = None) -> None:
         self._group, self._model, self._metrics, self._objective = group, model, metrics, objective
         self._predict = predict_function(group, model)
@@ -232,6 +270,11 @@ class Evaluation:
 
 
 def require_finite_weights(model: Any) -> None:
+    """Refuse a model with weights that are not finite.
+
+    The loss of a step is computed before its gradients are applied, so the last step's damage shows
+    in the weights only.
+    """
     for variable in model.trainable_variables:
         if not np.isfinite(variable.numpy()).all():
             raise LossError(
@@ -241,6 +284,8 @@ def require_finite_weights(model: Any) -> None:
 
 
 def predict_function(group: Group, model: Any) -> Callable[[Sequence[Part]], Sequence[Any]]:
+    """Return a function from one part per replica to one output per replica, traced once."""
+
     def run(features: Any) -> Any:
         return group.strategy.run(functools.partial(evaluated, model), args=(features,))
 
@@ -256,6 +301,7 @@ def predict_function(group: Group, model: Any) -> Callable[[Sequence[Part]], Seq
 
 
 def evaluated(model: Any, features: Any) -> Any:
+    """Call a model as for evaluation; a function of the user's may not take `training`."""
     return model(features, training=False) if isinstance(model, tf.keras.layers.Layer) else model(features)
 
 
@@ -270,4 +316,5 @@ def _as_groups(returned: Any) -> List[List[Any]]:
 
 
 def _path(variable: Any) -> str:
+    """Name a variable: `path` in Keras 3, where names are not unique, else `name`."""
     return str(getattr(variable, "path", None) or getattr(variable, "name", variable))

@@ -24,10 +24,21 @@ _PACKAGES = tuple(
 
 
 def call_on_sample(group: Group, model: Any, part: Part, where: str) -> Any:
+    """Call a model on one part and return its outputs; all workers call this with their part.
+
+    The call makes the variables of a model that is not built yet. Errors name the user's own line,
+    because TensorFlow's traceback has some dozens of lines of its own.
+
+    Raises:
+        ObjectError: The model fails; the message has the shapes of the features.
+    """
     try:
-        if isinstance(model, SavedFunction):  # has its variables, and TensorFlow does not call it between replicas
+        # This model has its variables already, and TensorFlow does not call it under a strategy of
+        # replicas.
+        if isinstance(model, SavedFunction):
             return evaluated(model, part.features)
-        with group.strategy.scope():  # eagerly: this may make the variables, with the random numbers of Keras
+        # The call is eager, since it may make the variables, with the random numbers of Keras.
+        with group.strategy.scope():
             return evaluated(model, part.features)
     except FeaturesError:
         raise
@@ -41,6 +52,7 @@ def call_on_sample(group: Group, model: Any, part: Part, where: str) -> Any:
 
 
 def _places(error: BaseException) -> List[Tuple[str, str]]:
+    """List file and line of the user's own frames; from the error's text too."""
     found = [(one.filename, str(one.lineno), one.name) for one in traceback.extract_tb(error.__traceback__)]
     found += _PLACE.findall(str(error))
     return [(os.path.basename(file), f"{line}, in {name}") for file, line, name in found if _is_users(file)]
@@ -52,11 +64,13 @@ def _is_users(file: str) -> bool:
 
 
 def _reason(error: BaseException) -> str:
+    """Return the innermost error in a text, without the colours and headings of Keras."""
     text = str(error)
     inner = _ERROR.findall(text)
     if inner:
         return str(inner[-1])
     lines = [line.strip() for line in _COLOUR.sub("", text).splitlines() if line.strip()]
-    if len(lines) > 1 and lines[0].startswith("Exception encountered when calling"):  # a line of Keras above the error
+    # Keras puts a line of its own above the error.
+    if len(lines) > 1 and lines[0].startswith("Exception encountered when calling"):
         lines = lines[1:]
     return f"{type(error).__name__}: {lines[0] if lines else ''}"

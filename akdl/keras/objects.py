@@ -30,10 +30,12 @@ class ObjectError(ValueError):
 
 
 def name_and_args(spec: Named) -> Tuple[str, Dict[str, Any]]:
+    """Return name and arguments of a spec, which may be a name alone."""
     return (spec, {}) if isinstance(spec, str) else (spec["name"], dict(spec.get("args", {})))
 
 
 def make_optimizer(spec: Named, user: Any) -> Any:
+    """Make an optimizer; its learning rate may be a schedule with name and arguments."""
     name, args = name_and_args(spec)
     if isinstance(args.get("learning_rate"), Mapping):
         rate_name, rate_args = name_and_args(args["learning_rate"])
@@ -42,7 +44,11 @@ def make_optimizer(spec: Named, user: Any) -> Any:
 
 
 def make_loss(spec: Named, user: Any) -> Any:
-    """Return a loss with a value per row: the runner takes the mean over the rows of all workers."""
+    """Return a loss with a value per row, in place of Keras' mean over a batch.
+
+    The runner takes the mean over the rows of all workers, and a mean of means would weight rows by
+    the size of the part that they are in.
+    """
     name, args = name_and_args(spec)
     found = find("loss", name, user, tf.keras.losses)
     loss = _called("loss", name, found, args) if inspect.isclass(found) else _function_loss(found, name, args)
@@ -69,6 +75,11 @@ def metric_name(spec: Named) -> str:
 
 
 def find(what: str, name: str, user: Any, *places: Any) -> Any:
+    """Return the class or function of a name: the user's own, or one of `places`.
+
+    Raises:
+        ObjectError: The name is unknown; the message lists similar ones.
+    """
     own = getattr(user, name, None)
     if callable(own):
         return own
@@ -78,7 +89,8 @@ def find(what: str, name: str, user: Any, *places: Any) -> Any:
         for key, value in public.items():
             if callable(value) and not inspect.ismodule(value):
                 plain = _plain(key)
-                # Where Keras has both a class and a function of a name, the class takes arguments.
+                # Keras has both a class and a function for many names. The class takes arguments,
+                # so it wins.
                 if plain not in known or inspect.isclass(value):
                     known[plain] = value
     wanted = _plain(_SHORT.get(name.lower(), name))
@@ -92,11 +104,17 @@ def find(what: str, name: str, user: Any, *places: Any) -> Any:
 
 
 def unknown_names(config: Mapping[str, Any], user: Any) -> List[str]:
+    """List the names and arguments of a config that are wrong, with their paths.
+
+    Nothing is made here, because this runs before the group: a strategy for several workers has to
+    exist before the first variable, and optimizers and metrics have variables.
+    """
     # Without making objects, as a strategy for several workers has to exist before the first variable.
     keras = tf.keras
     found: List[str] = []
 
     def look(path: str, what: str, spec: Named, *places: Any) -> None:
+        """Add the mistakes of one spec to `found`, and of the schedule in its learning rate."""
         name, args = name_and_args(spec)
         if what == "metric" and name.lower() in ("accuracy", "acc"):
             return
@@ -123,6 +141,12 @@ def unknown_names(config: Mapping[str, Any], user: Any) -> List[str]:
 
 
 class Heads:
+    """The outputs of a model by name, and the values that belong to each: labels, weights, losses.
+
+    A model with one output has the name "". Names come from a dict of outputs, or from the model,
+    or are numbers, so that a config can always address an output.
+    """
+
     def __init__(self, model: Any, outputs: Any) -> None:
         if isinstance(outputs, Mapping):
             self.names: List[str] = list(outputs)
@@ -137,6 +161,7 @@ class Heads:
         return len(self.names) > 1
 
     def split(self, what: str, values: Any) -> List[Any]:
+        """Return one value per output: from a dict by name, a list in order, or one for all."""
         if isinstance(values, Mapping) and (self.several or list(values) == self.names):
             missing = [name for name in self.names if name not in values]
             if missing:
@@ -177,8 +202,10 @@ def _check_arguments(function: Any, args: Mapping[str, object], skip: int) -> No
     """Refuse arguments that are not in a signature; the first `skip` of a plain function are not from the config."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):  # of some builtins
+    # Some builtins have no signature. Their own error, when they are called, has to do.
+    except (TypeError, ValueError):
         return
+    # A function with `**kwargs` says nothing about the names that it takes.
     if any(one.kind == one.VAR_KEYWORD for one in parameters):
         return
     names = [one.name for one in (parameters if inspect.isclass(function) else parameters[skip:])]
@@ -203,6 +230,8 @@ def _called(what: str, name: str, function: Any, args: Mapping[str, object]) -> 
 
 
 def _function_loss(function: Any, name: str, args: Mapping[str, object]) -> Any:
+    """Make a loss object of a function, so that both kinds of losses have a `reduction`."""
+
     class FunctionLoss(tf.keras.losses.Loss):  # type: ignore[misc]
         def call(self, y_true: Any, y_pred: Any) -> Any:
             return function(y_true, y_pred, **args)
@@ -211,6 +240,10 @@ def _function_loss(function: Any, name: str, args: Mapping[str, object]) -> Any:
 
 
 def _accuracy(label: Any, output: Any) -> Any:
+    """Choose the class that Keras means by "accuracy", by the shapes of label and output.
+
+    Keras makes this choice inside `model.compile`, which the runner does not use.
+    """
     labels, outputs = tf.TensorShape(label.shape), tf.TensorShape(output.shape)
     if outputs.rank is None or outputs.rank < 2 or outputs[-1] == 1:
         return tf.keras.metrics.BinaryAccuracy
@@ -220,6 +253,7 @@ def _accuracy(label: Any, output: Any) -> Any:
 
 
 def learning_rate(optimizer: Any) -> Optional[float]:
+    """Read an optimizer's rate; None for a schedule, which has no number to read or assign."""
     rate = getattr(optimizer, "_learning_rate", None)
     if rate is None or not hasattr(rate, "assign"):
         return None
@@ -227,6 +261,7 @@ def learning_rate(optimizer: Any) -> Optional[float]:
 
 
 def set_learning_rate(optimizer: Any, rate: float) -> None:
+    """Assign a rate, or refuse a schedule."""
     if learning_rate(optimizer) is None:
         raise ObjectError("callbacks: the optimizer's learning_rate is a schedule, which no callback can set: make it a number")
     optimizer.learning_rate.assign(rate)

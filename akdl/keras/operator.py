@@ -46,7 +46,8 @@ def main(task_config: Any, module: Union[ModuleType, str], config: Union[str, Ma
     filled = _config(task_config, params.get("config") if config is None else config)
     used = set(placeholders_in(filled))
     placeholders = {key: str(value) for key, value in params.items() if key not in _OWN_PARAMS}
-    if DATASET_FILE in used:  # this waits for the last row
+    # This waits for the last row, so it happens only for a config that uses the file.
+    if DATASET_FILE in used:
         placeholders[DATASET_FILE] = task_config.dataset_file
     own_rows = DATASET_FILE in used
     if task == TRAIN:
@@ -67,6 +68,11 @@ def main(task_config: Any, module: Union[ModuleType, str], config: Union[str, Ma
 
 
 def _train(task_config: Any, config: Dict[str, Any], module: ModuleType, placeholders: Mapping[str, str]) -> None:
+    """Train, and write the model to `saved_model_dir` or as rows.
+
+    The operator decides where the model goes, so `save_path` of the config is replaced. Rows of
+    this worker's own file are not shared with other workers, and all other datasets are.
+    """
     from akdl.keras.keras_training import train
 
     folder = getattr(task_config, "saved_model_dir", None)
@@ -84,6 +90,11 @@ def _train(task_config: Any, config: Dict[str, Any], module: ModuleType, placeho
 
 
 def _with_checkpoints(callbacks: Sequence[object], path: str) -> List[Any]:
+    """Return the callbacks with one `checkpoint`, by default at `path`, the folder of `checkpointDir`.
+
+    Arguments of the config win. Without the callback it is added, because the operator's parameter
+    asks for checkpoints.
+    """
     found, others = [], []
     for spec in callbacks:
         if spec == "checkpoint":
@@ -96,6 +107,7 @@ def _with_checkpoints(callbacks: Sequence[object], path: str) -> List[Any]:
 
 
 def _config(task_config: Any, given: Union[str, Mapping[str, object], None]) -> Dict[str, Any]:
+    """Return the config of a user parameter: an object, JSON text, or the name of a user file."""
     if given is None:
         raise ConfigError("operator's", ["config: missing; set it in userParams"])
     if isinstance(given, Mapping):

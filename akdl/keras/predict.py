@@ -79,6 +79,7 @@ def predict(
     rows = 0
 
     def counted() -> Iterator[Columns]:
+        """Pass the batches on and count their rows."""
         nonlocal rows
         for columns in _predict(checked, user, group, False):
             rows += len(next(iter(columns.values())))
@@ -114,6 +115,10 @@ def predict_batches(
 
 
 def _predict(config: Mapping[str, Any], user: UserModule, group: Group, own: bool) -> Iterator[Columns]:
+    """Yield the predictions of this worker; all workers have to iterate to the end.
+
+    The models share one pass over the dataset, so that their columns belong to the same rows.
+    """
     source = DatasetSource(user, "awf_create_predict_dataset_fn", config, group, own=own, labelled=False)
     named = config.get("models") or [config["model"]]
     require_models(user, named)
@@ -123,6 +128,8 @@ def _predict(config: Mapping[str, Any], user: UserModule, group: Group, own: boo
     spare: Optional[Part] = None
     for parts in source.steps(source.dataset()):
         if spare is None:
+            # The first part is tried on each model in a plain call, whose error names the user's
+            # line.
             spare = without_rows(next(part for part in parts if part is not None))
             for one, model in zip(named, models):
                 call_on_sample(group, model, _read_by(model, spare), f"model {one['name']} on {source.where()}")
@@ -146,6 +153,7 @@ def _read_by(model: Any, part: Part) -> Part:
 
 
 def _kept(features: Any, names: List[str]) -> Columns:
+    """Return the features that the output repeats, such as an id."""
     if names and not isinstance(features, Mapping):
         raise ValueError(f"keep: expected a dict of features, to keep them by name, got {type(features).__name__}")
     missing = [name for name in names if name not in features]
@@ -155,6 +163,7 @@ def _kept(features: Any, names: List[str]) -> Columns:
 
 
 def _columns(model: Any, outputs: Any, model_name: str) -> Columns:
+    """Return the outputs of one model as columns, with the model's name if there are several."""
     heads = Heads(model, outputs)
     columns = {}
     for head, output in zip(heads.names, heads.split("outputs", outputs)):
@@ -164,6 +173,7 @@ def _columns(model: Any, outputs: Any, model_name: str) -> Columns:
 
 
 def _array(values: Any) -> Any:
+    """Return an array; a column of shape [n, 1] becomes a plain column."""
     array = values.numpy()
     return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
 
@@ -179,6 +189,7 @@ def _write_npz(path: str, batches: Iterator[Columns]) -> None:
 def _write_csv(path: str, batches: Iterator[Columns]) -> None:
     with open(path, "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
+        # The names of columns are known with the first batch; without rows the file is empty.
         header: List[str] = []
         for columns in batches:
             if not header:
@@ -188,6 +199,7 @@ def _write_csv(path: str, batches: Iterator[Columns]) -> None:
 
 
 def _write_tfrecord(path: str, batches: Iterator[Columns]) -> None:
+    """Write each row as a tf.train.Example."""
     with tf.io.TFRecordWriter(path) as writer:
         for columns in batches:
             names = list(columns)
@@ -206,6 +218,7 @@ _WRITERS: Mapping[str, Callable[[str, Iterator[Columns]], None]] = {
 
 
 def _fill(feature: Any, values: Any) -> None:
+    """Add values to a feature: booleans and integers as int64, and texts as bytes."""
     if values.dtype.kind == "f":
         feature.float_list.value.extend(values.tolist())
     elif values.dtype.kind in "iub":
@@ -222,5 +235,6 @@ def _texts(values: Any) -> Any:
 
 
 def _cell(value: Any) -> Any:
+    """Return a value for CSV; an array becomes JSON, as CSV has no lists."""
     plain = value.tolist()
     return json.dumps(plain) if isinstance(plain, list) else plain

@@ -1,4 +1,8 @@
-"""Metrics over the rows of all workers: each worker has its own state, and a result adds the states up."""
+"""Metrics over the rows of all workers: each worker has its own state, and results add them up.
+
+The states of Keras' metrics are sums and counts, so they can be added. A mean of the workers'
+results would be wrong for shares of different size, and for metrics such as AUC at all.
+"""
 
 from typing import Any, Callable, Dict, List, Mapping, Tuple
 
@@ -38,20 +42,24 @@ class Metrics:
                         name = f"{prefix}weighted_{metric_name(spec)}"
                     self.names.append(name)
                     self._by_head[number].append((make_metric(spec, user, one, output), is_weighted))
+        # The names are the keys of results and of the history, so the second metric of a name would
+        # replace the first.
         double = sorted({name for name in self.names if self.names.count(name) > 1})
         if double:
             raise ObjectError(f"metrics: several have the name {', '.join(double)}; set their argument 'name'")
         self._update = traced_once(self.update_in_graph)
 
     def update(self, part: Part, outputs: Any) -> None:
+        """Add a part to the state of this worker; waits for no other worker."""
         if self.names:
             self._update(part.label, outputs, part.weight)
 
     def result(self, group: Group) -> Dict[str, float]:
-        """Return the values over the rows of all workers, and reset."""
+        """Return the values over the rows of all workers, and reset; all of them call this."""
         self.set_state(group.sum(self.state()))
         values = [metric.result() for metric in self._all()]
         self.reset()
+        # Reports, history and callbacks take one number per metric.
         wrong = [name for name, value in zip(self.names, values) if np.size(value) != 1]
         if wrong:
             raise ObjectError(f"metric {wrong[0]}: expected one number, got several values")
@@ -59,6 +67,7 @@ class Metrics:
 
     def reset(self) -> None:
         for metric in self._all():
+            # Older versions of Keras have the plural only.
             metric.reset_state() if hasattr(metric, "reset_state") else metric.reset_states()
 
     def state(self) -> Any:
@@ -67,6 +76,7 @@ class Metrics:
         return np.concatenate(flat) if flat else np.zeros(0)
 
     def set_state(self, state: Any) -> None:
+        """Assign the variables from an array of `state`, in the same order."""
         start = 0
         for variable in self._variables():
             size, dtype = int(np.prod(variable.shape)), tf.as_dtype(variable.dtype).as_numpy_dtype
@@ -74,6 +84,7 @@ class Metrics:
             start += size
 
     def update_in_graph(self, label: Any, outputs: Any, weight: Any) -> None:
+        """Add labels and outputs to the state, inside a traced function or eagerly."""
         labels, weights = self._heads.split("labels", label), self._heads.split("weights", weight)
         for metrics, one, output, factor in zip(self._by_head, labels, self._heads.split("outputs", outputs), weights):
             one, factor = with_rank_of(output, one, factor)
@@ -88,7 +99,9 @@ class Metrics:
 
 
 def with_rank_of(output: Any, label: Any, weight: Any) -> Tuple[Any, Any]:
-    # Else a mean over the last axis would be a mean over all rows of a batch.
+    """Return label and weight with a last axis of size 1 if the output has one."""
+    # Labels and weights get the rank of the output. Otherwise a mean over the last axis would be a
+    # mean over all rows of a batch.
     if output.shape.rank != 2:
         return label, weight
     return tuple(tf.expand_dims(one, -1) if one is not None and one.shape.rank == 1 else one for one in (label, weight))

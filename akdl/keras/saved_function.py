@@ -1,4 +1,8 @@
-"""A SavedModel as a function of the features, for models that this version of Keras does not load."""
+"""A SavedModel as a function of the features, for models that this version of Keras does not load.
+
+Keras 3 loads no SavedModels, and Keras 2 loads no exports of Keras 3. Evaluation and prediction
+only need outputs, and any SavedModel gives these.
+"""
 
 from typing import Any, List, Mapping, Sequence, Tuple
 
@@ -23,7 +27,9 @@ class SavedFunction:
     def __init__(self, path: str, name: str) -> None:
         with without_pattern(path) as plain:
             loaded = tf.saved_model.load(plain)
-        self._loaded = loaded  # keeps its variables alive
+        # The functions hold only weak references to the variables, which would be freed without
+        # this.
+        self._loaded = loaded
         self._name = name
         self._rest: Tuple[Any, ...] = ()
         self._ordered = True
@@ -32,7 +38,8 @@ class SavedFunction:
             self._inputs = _signatures(loaded.serve)[0][0]
         elif callable(loaded):
             self._function = loaded
-            # The trace of evaluation: a model with the argument `training` is saved with a trace for each value.
+            # A model with the argument `training` is saved with a trace for each of its values. The
+            # trace for evaluation is one without True.
             found = [one for one in _signatures(loaded.__call__) if True not in [rest is True for rest in one[1:]]]
             self._inputs, self._rest = found[0][0], tuple(found[0][1:])
         elif _SIGNATURE in loaded.signatures:
@@ -53,7 +60,13 @@ class SavedFunction:
         return self._function(self._arranged(features), *self._rest)
 
     def _arranged(self, features: Any) -> Any:
-        inputs, chosen = self._inputs, features  # without an annotation, which AutoGraph cannot transform
+        """Return the features in the structure that the trace was made with.
+
+        A trace accepts this structure alone. A dataset may give a dict for a single tensor or the
+        reverse, as Keras itself allows.
+        """
+        # These names have no annotations, because AutoGraph cannot transform them.
+        inputs, chosen = self._inputs, features
         if isinstance(inputs, Mapping):
             if len(inputs) == 1 and not isinstance(features, Mapping):
                 features = {next(iter(inputs)): _single(features)}
@@ -81,6 +94,7 @@ class SavedFunction:
             raise self._misfit(features) from error
 
     def _misfit(self, features: Any) -> FeaturesError:
+        """Describe inputs and features next to each other."""
         by_name = "" if self._ordered else ", by name only"
         return FeaturesError(
             f"{self._name}: the features do not fit the model's inputs: it takes {describe(self._inputs)}{by_name}; "
@@ -103,10 +117,12 @@ def describe(structure: Any) -> str:
 
 
 def _signatures(function: Any) -> List[Sequence[Any]]:
+    """Return the structures of the positional arguments of a function's traces."""
     return [concrete.structured_input_signature[0] for concrete in function.concrete_functions]
 
 
 def _single(features: Any) -> Any:
+    """Take the only value out of a dict or list of one."""
     if isinstance(features, Mapping) and len(features) == 1:
         return next(iter(features.values()))
     return features[0] if isinstance(features, (list, tuple)) and len(features) == 1 else features

@@ -1,4 +1,8 @@
-"""Models to and from folders, with Keras 2 and Keras 3."""
+"""Models to and from folders, with Keras 2 and Keras 3.
+
+Every export is a SavedModel, since predictors load nothing else from a training. Keras 2 writes one
+by `save`, Keras 3 by `export`; what each of them cannot load becomes a `SavedFunction`.
+"""
 
 import os
 import sys
@@ -17,6 +21,7 @@ from akdl.tf_version import is_keras_3
 
 
 def model_to_save(user: UserModule, trained: Any) -> Any:
+    """Return the trained model, or the model that the user's function makes of it."""
     choose = user.function("awf_model_to_save_fn")
     if choose is None:
         return trained
@@ -27,7 +32,11 @@ def model_to_save(user: UserModule, trained: Any) -> Any:
 
 
 def try_export(model: Any, features: Any, trained: Any) -> None:
-    """Fail for a model that Keras 3 cannot export; all workers have to call this."""
+    """Fail for a model that Keras 3 cannot export; all workers have to call this.
+
+    A subclassed model is exported by tracing its call, which may fail in the user's code. This is
+    tried before the training, because afterwards the hours would be lost.
+    """
     if is_keras_3() and not _knows_its_inputs(model):
         with tempfile.TemporaryDirectory(prefix="akdl-try-") as folder:
             _export(model, os.path.join(folder, "model"), features if model is trained else None)
@@ -38,23 +47,32 @@ def save_model(model: Any, path: str, group: Group, features: Any = None) -> Opt
     parent = os.path.dirname(os.path.abspath(path))
     if group.is_chief:
         os.makedirs(parent, exist_ok=True)
-    # Saving reads variables that are sums over workers, so all of them have to take part.
+    # Saving reads variables that are sums over workers, so all workers have to take part. The
+    # others write into a folder of their own, and drop it.
     with tempfile.TemporaryDirectory(prefix=".akdl-model-", dir=parent if group.is_chief else None) as folder:
         unfinished = os.path.join(folder, "model")
         _write(model, unfinished, features)
         if not group.is_chief:
             return None
         if os.path.isdir(path):
+            # Only an empty folder is removed, so a model that came in between is never lost.
             os.rmdir(path)
         os.rename(unfinished, path)
     return path
 
 
 def export_file(path: str) -> str:
+    """Export a Keras file that a script left in place of a SavedModel, and return the folder.
+
+    Raises:
+        ModelError: Keras cannot load or export the file; the message says what the script can write
+            instead.
+    """
     folder = f"{path}.export"
     try:
         _write(_load_file(path), folder)
-    except Exception as error:  # Keras raises many types here
+    # Keras raises many types of errors here.
+    except Exception as error:
         raise ModelError(
             f"task_config.saved_model_dir: expected a SavedModel, got {os.path.basename(path)}, which cannot be exported: "
             f"{type(error).__name__}: {error}. Export the trained model: model.export(task_config.saved_model_dir)"
@@ -70,7 +88,13 @@ def require_models(user: UserModule, named: Sequence[Mapping[str, str]]) -> None
 
 
 def load_model(user: UserModule, path: str, name: str) -> Any:
-    # Keras 3 does not load SavedModels, and Keras 2 does not load exports of Keras 3: they become a function of the features.
+    """Load the model of a path by the user's function, or by Keras, or as a `SavedFunction`.
+
+    Raises:
+        ModelError: There is no model, or the user's function fails.
+    """
+    # Keras 3 does not load SavedModels, and Keras 2 does not load exports of Keras 3. Either
+    # becomes a function of the features.
     own = user.function("awf_load_model_fn")
     if own is None:
         return _load_file(path) if os.path.isfile(path) else _load_saved_model(path, name)
@@ -93,6 +117,7 @@ def load_model(user: UserModule, path: str, name: str) -> Any:
 
 
 def _load_file(path: str) -> Any:
+    """Load a .keras or .h5 file without its loss and optimizer, which no caller needs."""
     return tf.keras.models.load_model(path, compile=False)
 
 
@@ -118,6 +143,7 @@ def _load_model_takes_folders(name: str) -> Iterator[None]:
             return _load_saved_model(os.fspath(filepath), name)
         return original(filepath, *args, **kwargs)
 
+    # The user's module may have imported Keras without TensorFlow's name for it.
     own = [sys.modules[place] for place in ("keras.models", "keras.saving") if place in sys.modules]
     places: List[Any] = [tf.keras.models, *own]
     try:
@@ -126,10 +152,12 @@ def _load_model_takes_folders(name: str) -> Iterator[None]:
         yield
     finally:
         for place in places:
+            # The function is replaced for this one call, as other code may rely on Keras' own.
             place.load_model = original
 
 
 def _knows_its_inputs(model: Any) -> bool:
+    """Test for a functional or built model, whose export has names and dtypes of its inputs."""
     return bool(getattr(model, "inputs", None))
 
 

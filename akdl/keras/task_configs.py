@@ -1,6 +1,8 @@
-"""Task configs: read, filled in, and checked against `task_config.schema.json` before anything starts.
+"""Task configs: read, filled in, and checked before anything starts.
 
-The check understands the keywords of JSON Schema that this file uses, so that no package has to be installed.
+`task_config.schema.json` describes them. The check understands the keywords of JSON Schema that
+this file uses, so that no package has to be installed in the environments of users. It needs no
+TensorFlow, so a mistake is reported at once.
 """
 
 import json
@@ -61,6 +63,7 @@ def fill_in(value: object, placeholders: Mapping[str, str], mistakes: List[str],
         return value
 
     def replace(found: "re.Match[str]") -> str:
+        """Return the value of a placeholder, or note the mistake and leave the text."""
         name = found.group(1)
         known = placeholders.get(name, os.environ.get(name))
         if known is None:
@@ -75,6 +78,7 @@ def fill_in(value: object, placeholders: Mapping[str, str], mistakes: List[str],
 
 
 def placeholders_in(value: object) -> Iterator[str]:
+    """Yield the names of placeholders at any depth of a config."""
     if isinstance(value, Mapping):
         for one in value.values():
             yield from placeholders_in(one)
@@ -86,6 +90,10 @@ def placeholders_in(value: object) -> Iterator[str]:
 
 
 def check(task: str, config: Any) -> List[str]:
+    """List the mistakes of a filled config: of its schema first, then the rules between keys.
+
+    The rules are skipped if the schema finds a mistake, because they rely on the types of values.
+    """
     with open(SCHEMA_FILE, encoding="utf-8") as file:
         definitions = json.load(file)["definitions"]
     mistakes = list(_Check(definitions).mistakes(config, definitions[task], ""))
@@ -105,6 +113,7 @@ def check(task: str, config: Any) -> List[str]:
 
 
 def _callback_mistakes(task: str, config: Mapping[str, Any], user: UserModule) -> List[str]:
+    """List the reasons that the user's functions cannot be called with this config."""
     needed = {
         TRAIN: ["awf_create_model_fn", "awf_create_train_dataset_fn"],
         EVALUATE: ["awf_create_test_dataset_fn"],
@@ -127,10 +136,13 @@ def _callback_mistakes(task: str, config: Mapping[str, Any], user: UserModule) -
 
 
 class _Check:
+    """The part of JSON Schema that our file uses, with errors by path."""
+
     def __init__(self, definitions: Mapping[str, Any]) -> None:
         self._definitions = definitions
 
     def mistakes(self, value: object, schema: Mapping[str, Any], path: str) -> Iterator[str]:
+        """Yield the mistakes of a value, each with the path of the value in the config."""
         while "$ref" in schema:
             schema = self._definitions[schema["$ref"].rpartition("/")[2]]
         if "anyOf" in schema:
@@ -180,7 +192,8 @@ class _Check:
 
 
 def _is(value: object, kind: str) -> bool:
-    if isinstance(value, bool):  # an int in Python
+    # A bool is an int in Python, but not a number in JSON.
+    if isinstance(value, bool):
         return kind == "boolean"
     return isinstance(value, _TYPES[kind])
 

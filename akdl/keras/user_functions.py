@@ -1,4 +1,8 @@
-"""The callbacks of the user's module, called with the arguments of a config."""
+"""The callbacks of the user's module, called with the arguments of a config.
+
+Signatures are compared with the config before anything starts. A TypeError in the middle of a task
+would name the runner's own line in place of the key of the config.
+"""
 
 import inspect
 import logging
@@ -29,6 +33,8 @@ class CallbackError(UserModuleError):
 
 
 class UserModule:
+    """The user's module: which callbacks it has, and calls of them."""
+
     def __init__(self, module: object) -> None:
         self.module = module
         self.file = file_of(module)
@@ -68,6 +74,16 @@ class UserModule:
         return found
 
     def create(self, name: str, config: Mapping[str, Any], **injected: object) -> Any:
+        """Call a callback with its arguments from the config.
+
+        Args:
+            name: One of `CALLBACKS`.
+            config: The task config.
+            injected: Values of the runner, passed only if the signature has their names.
+
+        Raises:
+            CallbackError: The callback is missing, or does not take the arguments.
+        """
         mistakes = self.mistakes(name, config, injected)
         if mistakes:
             raise CallbackError("; ".join(mistakes))
@@ -76,4 +92,5 @@ class UserModule:
         return function(**dict(config.get(CALLBACKS[name] or "") or {}, **taken))
 
     def function(self, name: str) -> Optional[Callable[..., Any]]:
+        """Return a callback, or None."""
         return getattr(self.module, name) if self.has(name) else None

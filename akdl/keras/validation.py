@@ -1,4 +1,7 @@
-"""Validation after each epoch; its datasets are made and tried on the model before the first epoch."""
+"""Validation after each epoch; its datasets are made and tried before the first epoch.
+
+Labels that do not fit the model would otherwise fail after the first epoch, which may take hours.
+"""
 
 from typing import Any, Dict, Mapping
 
@@ -14,7 +17,10 @@ _CALLBACK = "awf_create_val_dataset_fn"
 
 
 class Validation:
-    """The validation datasets of a user's module; all workers have to make and call it."""
+    """The validation datasets of a user's module; all workers have to make and call it.
+
+    Without `awf_create_val_dataset_fn` it has no datasets, and `run` returns no metrics.
+    """
 
     def __init__(self, user: UserModule, config: Mapping[str, Any], group: Group) -> None:
         self._user, self._config, self._group = user, config, group
@@ -26,6 +32,10 @@ class Validation:
         self._samples = {key: self._source.sample(dataset, key) for key, dataset in self._datasets.items()}
 
     def prepare(self, model: Any, heads: Heads, objective: Objective) -> None:
+        """Try model, loss and metrics on a sample of each dataset; all workers call this.
+
+        The samples are dropped afterwards, so that their memory is free during the training.
+        """
         for key, sample in self._samples.items():
             outputs = call_on_sample(self._group, model, sample, self._source.where(key))
             metrics = Metrics(self._config, self._user.module, heads, sample.label, outputs)

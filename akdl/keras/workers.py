@@ -1,4 +1,8 @@
-"""The group that trains one model in step: this process's rank, the strategy, and sums over all workers."""
+"""The group that trains one model in step: this process's rank, the strategy, and sums.
+
+All agreements of the Keras runner are sums over the workers (`Group.sum`): whether rows are left,
+whether all see the same checkpoint, whether one of them has failed.
+"""
 
 import os
 from typing import Any, List, Mapping, Optional, Sequence, Tuple
@@ -11,10 +15,13 @@ from akdl.engine.strategy import worker_sums
 
 
 class Group:
-    """The workers of TF_CONFIG, or this process alone. Make it before any other use of TensorFlow.
+    """The workers of TF_CONFIG, or this process alone; it exists as long as the task.
 
-    A replica is a device with a copy of the model. `devices` of a process alone are names such as "GPU:0"; None for all GPUs.
-    `rank` 0 is the chief, which writes checkpoints and models.
+    Make it before any other use of TensorFlow, because a strategy for several workers starts a
+    server when it is made, and has to exist before the first variable.
+
+    A replica is a device with a copy of the model. `devices` of a process alone are names such as
+    "GPU:0"; None for all GPUs. `rank` 0 is the chief, which writes checkpoints and models.
     """
 
     def __init__(self, environment: Mapping[str, str] = os.environ, devices: Optional[Sequence[str]] = None) -> None:
@@ -25,6 +32,7 @@ class Group:
                 f"TF_CONFIG: the Keras runner expects workers in step, without parameter servers and evaluators, got "
                 f"{', '.join(others)}: set numPSs to 0"
             )
+        # The order of roles is fixed, so that all workers give each member the same rank.
         members: List[Tuple[Optional[str], int]] = [
             (role, index) for role in ("chief", "master", "worker") for index in range(len(cluster.get(role, [])))
         ]
@@ -45,13 +53,20 @@ class Group:
         return self.rank == 0
 
     def sum(self, values: object) -> Any:
-        """Sum an array over all workers, as float64; all of them have to call this."""
+        """Sum an array over all workers, as float64.
+
+        All workers have to call this in the same order with arrays of one shape: it blocks until
+        the last one does. float64 holds counts of rows exactly, up to 2^53.
+        """
         array = np.asarray(values, np.float64)
-        if self.ranks == 1 or not array.size:  # the sum of an empty array kills the process
+        # The sum of an empty array kills the process. All workers return here, because all have the
+        # same shape.
+        if self.ranks == 1 or not array.size:
             return array
         return self._total(array)
 
     def local_values(self, values: Sequence[object]) -> Any:
+        """Make one argument of `strategy.run` from a value per replica of this worker."""
         if self.local_replicas == 1:
             return values[0]
         return self.strategy.experimental_distribute_values_from_function(
@@ -60,6 +75,7 @@ class Group:
 
     def _choose(self, devices: Optional[Sequence[str]]) -> Any:
         if self.ranks > 1:
+            # The class left `experimental` in TensorFlow 2.4 or later.
             kind = getattr(tf.distribute, "MultiWorkerMirroredStrategy", None)
             return (kind or tf.distribute.experimental.MultiWorkerMirroredStrategy)()
         if devices:
