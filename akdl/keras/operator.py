@@ -90,7 +90,7 @@ def _train(task_config: Any, config: Dict[str, Any], module: ModuleType, placeho
 
 
 def _with_checkpoints(callbacks: Sequence[object], path: str) -> List[Any]:
-    """Return the callbacks with one `checkpoint`, by default at `path`, the folder of `checkpointDir`.
+    """Return the callbacks with one `checkpoint`, by default in the folder of `checkpointDir`.
 
     Arguments of the config win. Without the callback it is added, because the operator's parameter
     asks for checkpoints.

@@ -25,6 +25,8 @@ class _OfRows(Generic[Value]):
     """Property computed from the rows on first access; an explicit value overrides it."""
 
     def __init__(self, read: "Callable[[_FileTaskConfig], Value]") -> None:
+        # A property without `__set__` yields to an attribute of the same name, so a config that is
+        # derived from another one keeps its explicit value.
         self._read = read
         self.__doc__ = read.__doc__
 
@@ -101,6 +103,8 @@ class TaskConfig:
 
 
 class _FileTaskConfig(TaskConfig):
+    """Config of tasks whose rows are all stored; both values are computed on first access."""
+
     def __init__(self, *, dataset_file: Optional[str] = None, dataset_length: Optional[int] = None, **common: Any) -> None:
         super().__init__(**common)
         for name, value in (("dataset_file", dataset_file), ("dataset_length", dataset_length)):
@@ -191,10 +195,13 @@ class StreamTaskConfig(TaskConfig):
         """
         if self._rows is None:
             raise RuntimeError('commit() needs replay="uncommitted" on the operator')
+        # `passed` counts whole chunks, and `taken` counts single rows. A commit by number may be
+        # ahead of the chunks.
         done = self._rows.passed if rows is None else self._committed + rows
         if done > self._rows.taken or done < self._committed:
             if rows is None:
-                return  # these chunks were already committed by number
+                # These chunks were already committed by number.
+                return
             raise ValueError(
                 f"commit({rows}): {self._committed} rows were committed before, and the dataset has yielded {self._rows.taken}"
             )

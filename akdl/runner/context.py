@@ -1,4 +1,8 @@
-"""`task_config.tf_context`: this worker's rows as TensorFlow datasets."""
+"""`task_config.tf_context`: this worker's rows as TensorFlow datasets.
+
+A dataset may be iterated while rows still arrive, so a training begins with the first chunk. All
+datasets leave here unsharded, since Flink has distributed the rows already.
+"""
 
 import os
 from typing import TYPE_CHECKING, Any, Callable, List, Mapping, NamedTuple, Optional, Sequence, Union
@@ -78,7 +82,8 @@ class TFContext:
         import tensorflow as tf  # late: some scripts do not use TensorFlow, or configure it first
 
         paths = dataset_of(self.rows.segments, tf.string, tf.TensorShape([]))
-        # `paths.flat_map(tf.data.TFRecordDataset)` is a sixth slower, since each record passes one more dataset.
+        # `paths.flat_map(tf.data.TFRecordDataset)` would do the same, but is a sixth slower,
+        # because each record passes one more dataset.
         return self._in_step(with_length(unsharded(tf.data.TFRecordDataset(paths)), self._length(1)))
 
     def batches(
@@ -126,9 +131,11 @@ class TFContext:
         if unknown:
             raise ValueError(f"unknown column {unknown[0]!r}; the columns are {listed(known)}")
         wanted = [column for column in self.columns if column.name in names]
-        feature_spec(wanted, self.exact_doubles, defaults)  # checks the defaults
+        # This checks the defaults, before a row has to arrive.
+        feature_spec(wanted, self.exact_doubles, defaults)
         batches_of = RowBatches(wanted, self.exact_doubles, defaults)
-        # Reading ahead would report rows as finished that the script has not received.
+        # Reading ahead would report rows as finished that the script has not received, and a commit
+        # would then lose them after a failure.
         in_step = self.rows.is_stream or getattr(self.rows, "on_finished", None) is not None
         calls = 1 if in_step else share_of_cores(os.environ) if parallel is None else parallel
         dataset = batches_of.dataset(self.rows, batch_size, shuffle_rows, num_epochs, seed, calls)
@@ -136,7 +143,11 @@ class TFContext:
         return self._in_step(with_length(dataset, None if rows is None else -(-rows // batch_size)))
 
     def _length(self, passes: Optional[int]) -> Optional[int]:
-        """Number of rows in so many passes; None if it is unknown or must not be shown."""
+        """Number of rows in so many passes; None if it is unknown or must not be shown.
+
+        In a group the length stays hidden: Keras would take the length of one share for the number
+        of steps of all workers.
+        """
         rows = self.rows.length_beforehand() if self._is_alone and passes is not None else None
         return None if rows is None or passes is None else rows * passes
 
@@ -152,6 +163,7 @@ class TFContext:
             return dataset
         options = tf.data.Options()
         for what in ("inject_prefetch", "map_parallelization"):
-            if hasattr(options.experimental_optimization, what):  # not in all versions
+            # Not all versions of TensorFlow have both options.
+            if hasattr(options.experimental_optimization, what):
                 setattr(options.experimental_optimization, what, False)
         return dataset.with_options(options)

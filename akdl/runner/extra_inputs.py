@@ -68,6 +68,7 @@ def text_path(work_dir: str, number: int) -> str:
 
 
 def _cells(record: bytes, columns: Sequence[TableColumn], types: Sequence[ColumnType], exact_doubles: bool) -> Dict[str, Any]:
+    """Return the cells of an Example by column; a missing feature is null."""
     features = Example.FromString(record).features.feature
     return {
         column.name: _cell(features[column.name], column_type, exact_doubles) if column.name in features else None
@@ -76,6 +77,11 @@ def _cells(record: bytes, columns: Sequence[TableColumn], types: Sequence[Column
 
 
 def _cell(feature: Any, column_type: ColumnType, exact_doubles: bool) -> Any:
+    """Return the value of a feature in Python.
+
+    Exact doubles are 8 bytes each in one bytes value, because an Example has no doubles: a float32
+    would round them.
+    """
     if exact_doubles and column_type.kind is Kind.DOUBLE:
         (packed,) = feature.bytes_list.value
         values: List[Any] = list(struct.unpack(f"<{len(packed) // 8}d", packed))
@@ -93,6 +99,7 @@ def _cell(feature: Any, column_type: ColumnType, exact_doubles: bool) -> Any:
 
 
 def _text(cell: Any, column_type: ColumnType) -> str:
+    """Return a cell as Alink writes it; lists are separated by commas."""
     if cell is None:
         return "null"
     if isinstance(cell, list):
@@ -107,5 +114,6 @@ def _text(cell: Any, column_type: ColumnType) -> str:
         return str((_EPOCH + datetime.timedelta(milliseconds=cell)).time())
     if column_type.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ):
         return str(_EPOCH + datetime.timedelta(microseconds=cell))
-    # The shortest text with the same value, like Java's.
+    # The shortest text with the same value, as Java writes it. Python would print a float32 with
+    # the digits of a double.
     return str(np.float32(cell)) if column_type.kind is Kind.FLOAT else str(cell)

@@ -47,6 +47,7 @@ def unpack_model_from_flink(model_path: str, work_dir: str) -> str:
         work_dir: The parent of the new folder, which is named like the zip file in row 0.
     """
     with open(model_path, encoding="utf-8") as lines:
+        # Rows of a table have no order, so they are sorted by the number that each of them has.
         rows = {int(number): text for number, text in (line.rstrip("\n").split(" ", 1) for line in lines)}
     name = os.path.basename(rows.pop(0))
     path, folder = os.path.join(work_dir, name), os.path.join(work_dir, os.path.splitext(name)[0])
@@ -65,6 +66,7 @@ def remove_checkpoint_files(model_dir: str) -> None:
     `model_dir` may be an address that TensorFlow reads, such as "hdfs://...", or not exist.
     """
     for pattern in _FILES_OF_TRAINING:
+        # The folder's own name may contain brackets or stars, which are not meant as a pattern.
         for path in tf.io.gfile.glob(os.path.join(glob.escape(model_dir), pattern)):
             if tf.io.gfile.isdir(path):
                 tf.io.gfile.rmtree(path)

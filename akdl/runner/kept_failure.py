@@ -1,6 +1,9 @@
-"""File that a failed script leaves for `akdl replay`: its work folder with the rows that it read last, and its surroundings.
+"""File that a failed script leaves for `akdl replay`: its last rows and its surroundings.
 
-Nothing in this tar file is pickled: the rows are as received, the rest is JSON and the user's files.
+A traceback names the line of a script but not the row. With `logDir` and `keepFailedRows`, the
+process that fails writes the chunks that its script took last, its files, parameters, environment
+and seed. Nothing in this tar file is pickled: the rows are as received, the rest is JSON and the
+user's files.
 """
 
 import json
@@ -26,25 +29,38 @@ if TYPE_CHECKING:
     from akdl.rows.file_rows import FileRows
     from akdl.rows.stream_rows import StreamRows
 
-PRIVATE_FOLDER = ".akdl"  # inside the work folder; the rest of it belongs to the script
-SAVED_MODEL, LATEST_CHECKPOINT = "savedmodel", "latest_ckpt"  # in the work folder
+# This folder is inside the work folder, whose other content belongs to the script.
+PRIVATE_FOLDER = ".akdl"
+# Both are in the work folder. They are results, so the file leaves them out.
+SAVED_MODEL, LATEST_CHECKPOINT = "savedmodel", "latest_ckpt"
 DESCRIPTION, ROWS = f"{PRIVATE_FOLDER}/failure.json", f"{PRIVATE_FOLDER}/rows"
-FILES_BYTES = 64 << 20  # of the script's files and of extra inputs
+# Limit for the script's files and the extra inputs together: the tar is written while a job is
+# failing.
+FILES_BYTES = 64 << 20
 
-_CHUNK = struct.Struct("<IQ")  # in front of each chunk: its number of rows, and of bytes
+# This header is in front of each chunk: its number of rows, and of bytes.
+_CHUNK = struct.Struct("<IQ")
 _SEED = "PYTHONHASHSEED"
-_UNSEEDED = 87654321  # TensorFlow's number for "no seed"
+# TensorFlow returns this number for "no seed".
+_UNSEEDED = 87654321
+# Variables that only have a meaning on the host of the failure; a replay sets its own.
 _OF_THE_PLACE = {"PYTHONPATH", "TF_CONFIG", "TMPDIR"}
 
 
 def seed_python(environment: Mapping[str, str]) -> None:
-    """Seed Python's and numpy's random numbers, so that a replay gets the same; before the script is imported."""
+    """Seed Python's and numpy's random numbers, so that a replay gets the same ones.
+
+    Call it before the script is imported, because modules may draw numbers on import.
+    """
     random.seed(environment.get(_SEED))
     np.random.seed(int(environment[_SEED]) if environment.get(_SEED, "").isdigit() else None)
 
 
 def seed_tensorflow(environment: Mapping[str, str]) -> None:
-    """Seed TensorFlow where the script has imported it and not seeded it."""
+    """Seed TensorFlow if the script has imported it and has not seeded it.
+
+    TensorFlow is not imported for this: that takes seconds, and some scripts never use it.
+    """
     tensorflow = sys.modules.get("tensorflow")
     seed = environment.get(_SEED, "")
     if tensorflow is not None and seed.isdigit() and tensorflow.compat.v1.get_seed(1)[0] == _UNSEEDED:
@@ -80,13 +96,18 @@ def keep_failure(
             }
             _add(archive, DESCRIPTION, json.dumps(description).encode())
             _add(archive, ROWS, b"".join(_CHUNK.pack(count, len(columns)) + columns for count, columns in chunks))
-    except Exception as error:  # the script's own error matters more
+    # The script's own error matters more than a full disk, so no error may leave this function.
+    except Exception as error:
         return f"Its rows could not be kept in logDir: {masked(f'{type(error).__name__}: {error}', task.log_dir)}"
     return f"Replay it with: akdl replay --pdb {shlex.quote(shown(task.log_dir).rstrip('/') + '/' + name)}"
 
 
 def comparable(failure: Failure, work_dir: str) -> List[str]:
-    """Type and message of a failure without secrets, and without the place of its work folder."""
+    """Return type and message of a failure, so that a replay can say whether it fails alike.
+
+    Secrets are masked, and the place of the work folder is removed because a replay has another
+    one.
+    """
     return [failure.type, masked(failure.message.replace(work_dir, "")).rstrip()]
 
 
@@ -103,16 +124,19 @@ def chunks_in(path: str) -> Iterator[Chunk]:
 
 
 def _portable(task: Task) -> Task:
+    """Return the task without what belongs to the host or the job of the failure."""
     result = Task()
     result.CopyFrom(task)
     result.main_script = os.path.relpath(task.main_script, task.work_dir)
     result.user_params = json.dumps(masked_value("", json.loads(task.user_params)))
-    result.checkpoint_dir = "checkpoints" if task.checkpoint_dir else ""  # a replay leaves the checkpoints of the job alone
+    # A replay must leave the checkpoints of the job alone, so it gets a folder of its own.
+    result.checkpoint_dir = "checkpoints" if task.checkpoint_dir else ""
     result.work_dir = result.log_dir = result.model_dir = ""
     return result
 
 
 def _without_secrets(environment: Mapping[str, str]) -> Dict[str, str]:
+    """Return the variables that a replay may set; secrets stay out of files that people pass on."""
     return {
         name: value
         for name, value in environment.items()
@@ -125,10 +149,12 @@ def _add_files(archive: tarfile.TarFile, task: Task, extra_folder: str) -> List[
     left, left_out = FILES_BYTES, []
 
     def fitting(entry: tarfile.TarInfo) -> Optional[tarfile.TarInfo]:
+        """Filter of `tarfile`: drop a file for which there is no room, and note its name."""
         nonlocal left
         if entry.isfile() and entry.size > left:
             left_out.append(entry.name)
-        elif entry.isdir() or entry.isfile():  # no links and sockets
+        # Links and sockets are left out: they have no meaning on another host.
+        elif entry.isdir() or entry.isfile():
             left -= entry.size
             return entry if os.path.basename(entry.name) != "__pycache__" else None
         return None

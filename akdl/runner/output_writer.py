@@ -1,7 +1,10 @@
 """`task_config.output_writer`: rows from the script to the result table.
 
-Rows are collected into messages of about 1 MB and sent by a separate thread; `write` waits only while the Flink side is too
-slow to receive them.
+Rows are collected into messages of about 1 MB and sent by a separate thread, so that a script
+computes while its rows travel. `write` waits only if the Flink side is too slow to receive them.
+
+Threads of the script may write at the same time: a lock protects the rows that are collected, and a
+queue of a few messages is between the writers and the thread that sends.
 """
 
 import itertools
@@ -18,9 +21,14 @@ from akdl.wire import Output, TableColumn
 from akdl.wire.columns import fill_rows
 
 MESSAGE_BYTES = 1 << 20
-BATCH_BYTES = 2 << 20  # of a message with a part of a batch; larger messages do not gain speed
-KEPT_BYTES = 16 << 20  # of messages of one batch; further ones are made twice and do not take memory
+# Size of a message with a part of a batch; larger messages do not gain speed.
+BATCH_BYTES = 2 << 20
+# Limit for the messages of one batch. Further ones are made a second time later, which costs time
+# but no memory.
+KEPT_BYTES = 16 << 20
+# A few rows are serialized to estimate how many of them fit into a message.
 _SAMPLED_ROWS = 16
+# At most 8 messages of 1 to 2 MB wait for the Flink side, then `write` waits.
 WAITING_MESSAGES = 8
 
 
@@ -56,7 +64,8 @@ def _parts(values: Mapping[str, Any], columns: Sequence[TableColumn], start: int
     can_be_cut = all(isinstance(cells, (list, tuple)) or getattr(cells, "ndim", 0) for cells in values.values())
     sizes = {len(cells) for cells in values.values()} if can_be_cut else set()
     rows = max(sizes) if len(sizes) == 1 else 0
-    if rows == 0:  # or an invalid batch, for the error
+    # The batch is empty or invalid. As one part it gives its own error.
+    if rows == 0:
         yield 0, _output(values, columns)
         return
 
@@ -69,7 +78,8 @@ def _parts(values: Mapping[str, Any], columns: Sequence[TableColumn], start: int
     while start < rows:
         end = min(start + step, rows)
         output = part(start, end)
-        if output.ByteSize() > 2 * BATCH_BYTES and end - start > 1:  # these rows are larger than the sample
+        # These rows are larger than the sampled ones, so the step was too long.
+        if output.ByteSize() > 2 * BATCH_BYTES and end - start > 1:
             step = max(1, step // 2)
             continue
         yield start, output
@@ -77,11 +87,13 @@ def _parts(values: Mapping[str, Any], columns: Sequence[TableColumn], start: int
 
 
 def _emptied(outputs: Deque[Output]) -> Iterator[Output]:
+    """Yield messages and drop each one, so that its memory is free once it is sent."""
     while outputs:
         yield outputs.popleft()
 
 
 def _sliceable(cells: object) -> Any:
+    """Return tensors as numpy arrays, since slices of a numpy array are views."""
     if isinstance(cells, np.ndarray) or not hasattr(cells, "__array__"):
         return cells
     return cells.numpy() if hasattr(cells, "numpy") else np.asarray(cells)
@@ -162,10 +174,13 @@ class OutputWriter:
             RuntimeError: `main` has returned.
             ChannelError: The Flink side has ended.
         """
-        outputs = _outputs(values, self._columns)  # before the first is sent: all or nothing
+        # Every message is made before the first one is sent, so a batch with an error in its last
+        # row writes nothing.
+        outputs = _outputs(values, self._columns)
         with self._lock:
             self._check_open()
-            self._flush()  # keeps the order of the rows
+            # Rows of earlier calls of `write` are sent first, so that rows keep their order.
+            self._flush()
             for output in outputs:
                 self.rows_written += output.rows.rows
                 self._send(output)
@@ -201,6 +216,7 @@ class OutputWriter:
             ChannelError: The Flink side has ended.
         """
         with self._lock:
+            # From here on no call adds rows, so that the flush below is the last one.
             self._closed = True
             self._flush()
             sender, self._sender = self._sender, None
@@ -234,21 +250,32 @@ class OutputWriter:
             self._sender.start()
 
     def _put(self, message: Optional[Output]) -> None:
+        """Queue a message; wait while the queue is full, and raise the sender's error.
+
+        The wait has a deadline, because a sender that has failed takes no message from the queue
+        any more.
+        """
         while True:
             if self._error is not None:
                 raise self._error
             try:
                 return self._messages.put(message, timeout=0.5)
-            except queue.Full:  # check for an error of the sender
+            # The sender may have failed meanwhile, so the loop looks for its error.
+            except queue.Full:
                 continue
 
     def _drain(self) -> None:
+        """Send queued messages until the end; the sender's thread runs this."""
         try:
             self._channel.write(self._queued())
         except ChannelError as error:
             self._error = error
 
     def _queued(self) -> Iterator[Output]:
+        """Yield queued messages; after `wait_s` without one, the rows that are collected.
+
+        gRPC iterates over this in the sender's thread. None in the queue ends it.
+        """
         while True:
             try:
                 message = self._messages.get(timeout=self._wait_s)
@@ -262,7 +289,9 @@ class OutputWriter:
 
     def _waited(self) -> Optional[Output]:
         """Message with the collected rows; None if it would be empty, or another message is queued."""
-        if not self._lock.acquire(blocking=False):  # the holder may wait for room in the queue
+        # The holder of the lock may wait for room in the queue, which only this thread makes:
+        # waiting here would be a deadlock.
+        if not self._lock.acquire(blocking=False):
             return None
         try:
             if not (self._examples or self._passed > self._sent_passed) or not self._messages.empty():

@@ -1,4 +1,8 @@
-"""Metrics of a training, reported by the script; the thread of its progress sends the latest values to the Flink side."""
+"""Metrics of a training, reported by the script.
+
+The script's threads add values, and the thread of the progress sends the latest ones to the Flink
+side twice a second. Values in between are dropped, so a report costs microseconds.
+"""
 
 import numbers
 import threading
@@ -8,12 +12,19 @@ from akdl.wire import Report
 
 
 class Reports:
+    """The latest value of each metric; shared by the script's threads and the progress."""
+
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._latest = Report()
         self.is_exporting = False
 
     def add(self, step: Optional[int], metrics: Mapping[str, object]) -> None:
+        """Replace the latest values.
+
+        All values are converted first: a tensor waits for its computation, and other threads must
+        not wait for the lock meanwhile.
+        """
         values = {name: _number(name, value) for name, value in metrics.items()}
         at = None if step is None else int(_number("step", step))
         with self._lock:
@@ -25,6 +36,7 @@ class Reports:
                 self._latest.metrics[name] = value
 
     def latest(self) -> Report:
+        """Return a copy, as the message may change while it is serialized."""
         copy = Report()
         with self._lock:
             copy.CopyFrom(self._latest)
@@ -34,6 +46,8 @@ class Reports:
 def _number(name: str, value: Any) -> float:
     if isinstance(value, numbers.Real):
         return float(value)
-    if isinstance(value, (str, bytes)) or getattr(value, "shape", None) != ():  # a 0-d array is a number
+    # An array or tensor without dimensions is a number. A text would be converted by `float` too,
+    # but is refused.
+    if isinstance(value, (str, bytes)) or getattr(value, "shape", None) != ():
         raise TypeError(f"report({name}=...): expected a number, got {value!r} of type {type(value).__name__}")
     return float(value)

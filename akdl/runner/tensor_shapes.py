@@ -24,7 +24,8 @@ _NAMES = {
 
 
 def write_tensor_shapes(rows: Any, columns: Sequence[TableColumn], work_dir: str) -> None:
-    # The shape is that of the first valid cell, so this waits for the first rows.
+    # Alink's scripts read the shape of a tensor column from a file, before any row. A column has no
+    # declared shape, so this waits for the first rows and takes the shape of the first valid cell.
     types = {column.name: _NAMES.get(type_of(column).kind) for column in columns if type_of(column).is_array}
     types = {name: dtype for name, dtype in types.items() if dtype is not None}
     first = rows.first_columns() if types else None
@@ -48,6 +49,8 @@ def _shapes(rows: Rows) -> Dict[str, List[int]]:
         cells = read_cells(column, rows.rows)
         if cells.cell_offsets is None:
             continue
+        # `argmax` finds the first True; it is 0 as well if all cells are null, hence the second
+        # test.
         first = 0 if cells.valid is None else int(cells.valid.argmax())
         if cells.valid is None or cells.valid[first]:
             shapes[column.name] = [int(cells.cell_offsets[first + 1] - cells.cell_offsets[first])]

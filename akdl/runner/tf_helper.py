@@ -11,5 +11,6 @@ def set_intra_op_parallelism(intra_op_parallelism_threads: int = 1) -> None:
     """
     config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=intra_op_parallelism_threads, inter_op_parallelism_threads=1)
     config.gpu_options.allow_growth = True
+    # A session makes the thread pool only once it runs something.
     with tf.Graph().as_default(), tf.compat.v1.Session(config=config) as session:
         session.run(tf.constant(1.0) * tf.constant(1.0))

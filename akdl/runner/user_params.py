@@ -31,7 +31,9 @@ class _WithText:
         return json.dumps(_plain_value(self))
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # numpy and copy probe for such attributes of a number
+        # numpy and copy probe for such attributes of a number, and a method of the text would
+        # mislead them.
+        if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(str(self), name)
 
@@ -51,7 +53,9 @@ class Flag(_WithText, int):
         return repr(bool(self))
 
     def __tf_tensor__(self, dtype: object = None, name: Optional[str] = None) -> Any:
-        import tensorflow as tf  # TensorFlow calls this method, so it is installed
+        """Become a boolean tensor; an int would become int32."""
+        # TensorFlow itself calls this method, so it is installed.
+        import tensorflow as tf
 
         return tf.constant(bool(self), dtype, name=name)
 
@@ -67,6 +71,7 @@ def plain(params: Mapping[str, Any]) -> Dict[str, Any]:
 
 
 def _with_text(value: object) -> Any:
+    # A bool is an int in Python, so it comes first.
     if isinstance(value, bool):
         return Flag(value)
     if isinstance(value, int):
