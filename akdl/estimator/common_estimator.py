@@ -55,14 +55,17 @@ class CommonEstimator(_estimator.Estimator):  # type: ignore[misc, name-defined]
         make_model = _model_maker(model)
         make_optimizer = optimizer_maker(optimizer)
 
-        # `params` are not used, but an Estimator refuses them if they are missing in the signature.
+        # `params` are not used here. But an Estimator that has params refuses a function without
+        # this argument.
         def model_fn(features: Dict[str, Any], labels: Any, mode: str, params: Any) -> Any:
             network = make_model()
             logits = network(features, training=mode == tf.estimator.ModeKeys.TRAIN)
             own_optimizer = None
             if mode == tf.estimator.ModeKeys.TRAIN:
                 own_optimizer = make_optimizer()
-                if is_keras(own_optimizer):  # hooks and checkpoints read the global step
+                # Hooks and checkpoints read the global step, so the optimizer has to count in this
+                # variable.
+                if is_keras(own_optimizer):
                     own_optimizer.iterations = tf.compat.v1.train.get_or_create_global_step()
             return head.create_estimator_spec(
                 features=features,
@@ -71,7 +74,9 @@ class CommonEstimator(_estimator.Estimator):  # type: ignore[misc, name-defined]
                 labels=labels,
                 optimizer=own_optimizer,
                 trainable_variables=network.trainable_variables,
-                update_ops=network.updates,  # of batch normalization
+                # Without these operations, batch normalization keeps the initial means and
+                # variances.
+                update_ops=network.updates,
                 regularization_losses=network.losses or None,
             )
 
@@ -81,6 +86,11 @@ class CommonEstimator(_estimator.Estimator):  # type: ignore[misc, name-defined]
 
 
 def _model_maker(model: Any) -> Callable[[], Any]:
+    """Return a function that makes the model in the current graph.
+
+    Raises:
+        TypeError: Not a model, or a model of the user's own class that cannot be made again.
+    """
     kind = type(model)
     keras = ("keras", "tensorflow", "tensorflow_core")
     if not isinstance(model, tf.keras.Model):
@@ -88,9 +98,11 @@ def _model_maker(model: Any) -> Callable[[], Any]:
             raise TypeError(f"model: expected a tf.keras.Model or a function that makes one, got a {kind.__name__}")
         make: Callable[[], Any] = model
         return make
-    if kind.__module__.split(".")[0] in keras:  # functional, or a Sequential
+    # The model is functional or a Sequential, and Keras can clone it.
+    if kind.__module__.split(".")[0] in keras:
         return lambda: tf.keras.models.clone_model(model)
-    # Keras has a `get_config` for all classes, but it leaves out arguments that are not plain values.
+    # Keras has a `get_config` for all classes, but it leaves out arguments that are not plain
+    # values. So only one that the user has written counts.
     if not any("get_config" in vars(each) for each in kind.__mro__ if each.__module__.split(".")[0] not in keras):
         raise TypeError(
             f"{kind.__name__} needs get_config with the arguments of __init__, because an Estimator makes the model again in "

@@ -1,4 +1,8 @@
-"""Checks before hours of training with four functions: folders, the export's graph, the input and the graph of evaluation."""
+"""Checks before hours of training with four functions.
+
+Folders, the export's graph, the input and the graph of evaluation are tried by the chief, because
+TensorFlow uses them only after the training. Each graph is dropped afterwards.
+"""
 
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional
 
@@ -24,6 +28,7 @@ class Serving(NamedTuple):
 
 
 def try_folders(folders: Mapping[str, str]) -> None:
+    """Refuse folders that cannot be written; keys are their purposes, for the message."""
     reasons = {purpose: try_folder(folder) for purpose, folder in folders.items()}
     mistakes = [f"{purpose}: cannot write into {folders[purpose]}: {reason}" for purpose, reason in reasons.items() if reason]
     if mistakes:
@@ -37,7 +42,8 @@ def try_export(functions: Functions, config: Any, report: Callable[[str], None])
         receiver = functions.receive()
         spec = functions.checked_model(receiver.features, None, tf.estimator.ModeKeys.PREDICT, config)
         heads: Dict[str, Any] = dict(spec.export_outputs)
-        if _DEFAULT not in heads:  # TensorFlow takes a single head as the default
+        # TensorFlow takes a single head as the default.
+        if _DEFAULT not in heads:
             heads[_DEFAULT] = next(iter(heads.values()))
         left_out = {key: reason for key, reason in ((key, _unservable(heads[key], receiver)) for key in heads) if reason}
         predict_is_default = _DEFAULT in left_out and _PREDICT in heads and _PREDICT not in left_out
@@ -52,11 +58,18 @@ def try_export(functions: Functions, config: Any, report: Callable[[str], None])
             how = "has the head 'predict' as" if key == _DEFAULT else "leaves out the head"
             report(f"the export {how} {key!r}: {reason}")
         if spec.scaffold is not None and spec.scaffold.saver is not None:
-            return Serving({}, predict_is_default)  # it may read other names
+            # A saver of the user's own may read variables under other names, so nothing can be
+            # compared.
+            return Serving({}, predict_is_default)
         return Serving(variables_in_checkpoint(), predict_is_default)
 
 
 def try_evaluation(functions: Functions, input_fn: Callable[[], object], config: Any) -> None:
+    """Build the graph of the evaluation, and read the first batch of its dataset.
+
+    Raises:
+        UserModuleError: `model_fn` fails in mode EVAL, or the dataset gives no batch.
+    """
     with tf.Graph().as_default():
         tf.compat.v1.train.create_global_step()
         found = input_fn()
@@ -66,11 +79,13 @@ def try_evaluation(functions: Functions, input_fn: Callable[[], object], config:
             found = iterator.get_next()
         features, labels = found if isinstance(found, tuple) and len(found) == 2 else (found, None)
         functions.checked_model(features, labels, tf.estimator.ModeKeys.EVAL, config)
-        if iterator is None:  # tensors may need queues, which are not running here
+        # Tensors of an input function may need queue runners, which do not run here.
+        if iterator is None:
             return
         session_config = tf.compat.v1.ConfigProto()
         session_config.CopyFrom(config.session_config)
-        del session_config.device_filters[:]  # the session has no other process
+        # This session has no other process, and a filter would name one.
+        del session_config.device_filters[:]
         with tf.compat.v1.Session(config=session_config) as session:
             session.run(tf.compat.v1.tables_initializer())
             session.run(iterator.initializer)
@@ -86,14 +101,19 @@ def variables_in_checkpoint() -> Dict[str, Optional[List[int]]]:
     """Return the variables of the current graph that a checkpoint has; None for the shape of partitioned variables."""
     found: Dict[str, Optional[List[int]]] = {}
     for variable in tf.compat.v1.global_variables():
-        part = getattr(variable, "_save_slice_info", None)  # saved under the name of the whole
+        # A part of a partitioned variable is saved under the name of the whole.
+        part = getattr(variable, "_save_slice_info", None)
         name = variable.name.split(":")[0] if part is None else part.full_name
         found[name] = None if part is not None or variable.shape.rank is None else variable.shape.as_list()
     return found
 
 
 def _unservable(head: Any, receiver: Any) -> Optional[str]:
-    """Return TensorFlow's reason to leave a head out of an export, or None."""
+    """Return TensorFlow's reason to leave a head out of an export, or None.
+
+    TensorFlow leaves such heads out with a line in the log. A predictor would then miss the
+    signature, so the reason is reported before the training.
+    """
     if isinstance(head, require_estimator().export.PredictOutput):
         return None
     tensors = list(receiver.receiver_tensors.values())

@@ -17,10 +17,12 @@ from akdl.user_code.module import UserModuleError, load_module
 def main(arguments: Optional[List[str]] = None) -> int:
     options = _parser().parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    logging.getLogger("tensorflow").setLevel(logging.WARNING)  # it logs the same progress in many more lines
+    # TensorFlow logs the same progress in many more lines.
+    logging.getLogger("tensorflow").setLevel(logging.WARNING)
     try:
         params = _params(options)
-        with_defaults(params)  # reports mistakes before the user's module loads TensorFlow
+        # This reports mistakes before the user's module loads TensorFlow, which takes seconds.
+        with_defaults(params)
         require_estimator("akdl.estimator")
         module = load_module(options.module)
     except SyntaxError as error:
@@ -45,6 +47,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
 
 
 def _say_error(message: str, code: int, cause: Optional[BaseException] = None) -> int:
+    """Print an error with the traceback of its cause, which is in the user's code."""
     if cause is not None:
         traceback.print_exception(type(cause), cause, cause.__traceback__)
     say(f"train: {message}", file=sys.stderr)
@@ -52,6 +55,7 @@ def _say_error(message: str, code: int, cause: Optional[BaseException] = None) -
 
 
 def _params(options: argparse.Namespace) -> Dict[str, Any]:
+    """Read the parameters: from the file, and then from `--set`, which wins."""
     default = os.path.join(os.path.dirname(os.path.abspath(options.module)), PARAMETERS_FILE)
     file = options.params or (default if os.path.isfile(default) else None)
     params = {} if file is None else read_config(file)

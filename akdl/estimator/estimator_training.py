@@ -84,13 +84,14 @@ def train(
     estimator = module_of_estimators.Estimator(
         _model_fn(functions, settings["log_step_count_steps"], report),
         config=generate_run_config(
-            # All cores, unless the environment sets a number.
+            # 0 stands for all cores, unless the environment sets a number.
             intra_op_parallelism_threads=0,
             inter_op_parallelism_threads=0,
             model_dir=model_dir,
             **{key: settings[key] for key in _RUN_CONFIG_KEYS},
         ),
     )
+    # The watch comes first, because it may move the Estimator to the operator's folder.
     watch = EstimatorWatch(estimator, task_config, {})
     config, model_dir = estimator.config, estimator.model_dir
     distributed, chief = estimator_group.is_group(config), estimator_group.is_chief(config)
@@ -112,6 +113,7 @@ def train(
         throttle_secs=settings["eval_throttle_secs"],
     )
     evaluations = _Evaluations(estimator, eval_spec, report)
+    # A training without rows ends without an error, so the steps before and after it are compared.
     before = estimator_group.last_step(estimator) if chief else 0
     try:
         if distributed:
@@ -138,7 +140,8 @@ _RUN_CONFIG_KEYS = ("save_checkpoints_steps", "save_checkpoints_secs", "keep_che
 
 def _max_steps(train_max_steps: Optional[int], config: Any, workers: int, report: Report) -> Optional[int]:
     """Return the global step that ends the training: a step of all workers in step together counts as one."""
-    # An evaluator has no strategy; it assumes a device per worker.
+    # An evaluator has no strategy, so it assumes one device per worker: it must stop at the same
+    # step.
     replicas = getattr(config.train_distribute, "num_replicas_in_sync", workers) or 1
     if train_max_steps is None or replicas == 1:
         return train_max_steps
@@ -148,6 +151,10 @@ def _max_steps(train_max_steps: Optional[int], config: Any, workers: int, report
 
 
 def _finish(estimator: Any, functions: Functions, evaluations: "_Evaluations", export_dir: str, report: Report) -> Result:
+    """Evaluate the last checkpoint, export it, and return the result.
+
+    Errors name the checkpoint: the training is not lost, since a second run exports without a step.
+    """
     checkpoint = estimator.latest_checkpoint()
     try:
         metrics = evaluations.of_last_checkpoint()
@@ -164,6 +171,8 @@ def _finish(estimator: Any, functions: Functions, evaluations: "_Evaluations", e
 
 
 def _model_fn(functions: Functions, every_steps: Optional[int], report: Report) -> Callable[..., Any]:
+    """Wrap the user's `model_fn`, so that training reports its progress."""
+
     def model_fn(features: Any, labels: Any, mode: str, config: Any) -> Any:
         spec = functions.model(features, labels, mode, config)
         if mode != tf.estimator.ModeKeys.TRAIN or every_steps is None or getattr(spec, "loss", None) is None:
@@ -192,13 +201,15 @@ class _Evaluations(tf.compat.v1.train.CheckpointSaverListener):  # type: ignore[
         self._trained = False
 
     def after_save(self, session: Any, global_step_value: int) -> None:
-        if not self._trained:  # saved before the first step
+        # TensorFlow also saves before the first step, where nothing is worth an evaluation.
+        if not self._trained:
             self._trained = True
         elif time.monotonic() >= self._next:
             self._next = time.monotonic() + self._spec.throttle_secs
             self.of_last_checkpoint()
 
     def of_last_checkpoint(self) -> Dict[str, Any]:
+        """Evaluate the last checkpoint once; a second call returns the same metrics."""
         checkpoint = self._estimator.latest_checkpoint()
         if checkpoint != self._evaluated:
             self._metrics = self._estimator.evaluate(self._spec.input_fn, self._spec.steps, self._spec.hooks)

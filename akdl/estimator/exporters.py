@@ -55,10 +55,14 @@ class _BestExporter(_estimator.Exporter):  # type: ignore[misc, name-defined]
         if tf.io.gfile.exists(kept):
             with tf.io.gfile.GFile(kept) as file:
                 best = json.loads(file.read())
-        # The first evaluation is compared with itself, so that a missing metric is an error at once.
+        # The first evaluation is compared with itself, so that a missing metric is an error at once
+        # and not in the second evaluation.
         if not self._improves(best or eval_result, eval_result) and best is not None:
             return None
         exported = self._exporter.export(estimator, export_path, checkpoint_path, eval_result, is_the_final_export)
+        # The model is exported before its evaluation is recorded, and the record appears by a
+        # rename. A process killed in between exports one model too many, but never misses a better
+        # one.
         with tf.io.gfile.GFile(kept + ".new", "w") as file:
             file.write(json.dumps({self._metric: float(eval_result[self._metric])}))
         tf.io.gfile.rename(kept + ".new", kept, overwrite=True)
@@ -66,5 +70,6 @@ class _BestExporter(_estimator.Exporter):  # type: ignore[misc, name-defined]
 
 
 def _receiver(feature_spec: Mapping[str, object]) -> Callable[[], Any]:
+    """Return the receiver of serialized Examples, in the form that exporters call."""
     make: Callable[[], Any] = _estimator.export.build_parsing_serving_input_receiver_fn(dict(feature_spec))
     return make

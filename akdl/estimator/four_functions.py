@@ -1,4 +1,8 @@
-"""The four functions of a user's module, and the checks of their results; `model_fn` may take `config` too."""
+"""The four functions of a user's module, and the checks of their results.
+
+`model_fn` may take `config` too, as an Estimator allows. Mistakes in signatures are reported
+without TensorFlow, whose import takes seconds.
+"""
 
 import copy
 import inspect
@@ -33,11 +37,17 @@ class Functions:
         self._params = params
 
     def model(self, features: Any, labels: Any, mode: str, config: Any) -> Any:
+        """Call `model_fn`, and let its errors pass as they are."""
         function = self._module.model_fn
         more = {"config": config} if "config" in inspect.signature(function).parameters else {}
         return function(features=features, labels=labels, mode=mode, params=self._copy(), **more)
 
     def checked_model(self, features: Any, labels: Any, mode: str, config: Any) -> Any:
+        """Call `model_fn` and check its result; for the trials before a training.
+
+        Raises:
+            UserModuleError: It fails, or returns no EstimatorSpec of this mode.
+        """
         try:
             spec = self.model(features, labels, mode, config)
         except Exception as error:
@@ -55,10 +65,13 @@ class Functions:
         function = getattr(self._module, name)
 
         def make_input() -> Any:
+            """Call the user's function in the graph of the Estimator, and check its result."""
             import tensorflow as tf
 
             found = function(path=self._path, params=self._copy())
             if isinstance(found, tf.compat.v2.data.Dataset):
+                # Each worker has its own rows already. A strategy would shard them again and train
+                # on a part.
                 return unsharded(found) if own_rows else found
             if not isinstance(found, tuple) or len(found) != 2:
                 raise UserModuleError(
@@ -96,10 +109,12 @@ class Functions:
         )
 
     def _copy(self) -> Dict[str, Any]:
+        """Copy the parameters, since a function that changes them is called again later."""
         return copy.deepcopy(dict(self._params))
 
 
 def signature_mistakes(module: Any) -> List[str]:
+    """List missing functions and wrong signatures, without calling anything."""
     found = []
     for name, arguments in ARGUMENTS.items():
         function = getattr(module, name, None)

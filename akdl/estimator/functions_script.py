@@ -38,7 +38,8 @@ def main(task_config: Any, module: Union[ModuleType, str]) -> None:
     name = task_config.user_params.get("parameters")
     path = os.path.join(task_config.work_dir, name or PARAMETERS_FILE)
     params = {**(read_config(path) if name or os.path.isfile(path) else {}), **overrides}
-    with_defaults(params)  # reports mistakes before it waits for all rows
+    # This reports mistakes before the task waits for all rows.
+    with_defaults(params)
     if isinstance(module, str):
         module = load_module(os.path.join(task_config.work_dir, module))
     own_rows = "path" not in given
@@ -57,6 +58,10 @@ def main(task_config: Any, module: Union[ModuleType, str]) -> None:
 
 
 def _rows(task_config: Any) -> str:
+    """Return the file with this worker's rows; waits until all of them have arrived.
+
+    A parameter server receives no rows, and its input functions are never called.
+    """
     if task_config.task_type == "ps":
         return ""
     if task_config.dataset_length == 0:

@@ -39,17 +39,21 @@ def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any) -> Optio
         estimator_group.require_steps(estimator, before, train_spec.max_steps)
         return _finish(estimator, eval_spec) if metrics is None else metrics
     if chief:
+        # The claim of an earlier run must not decide who exports in this one.
         folders.release()
     estimator_group.train_in_group(estimator, train_spec, eval_spec)
     if not chief:
         return None
     estimator_group.require_steps(estimator, before, train_spec.max_steps)
     if not folders.claim():
+        # An evaluator exports. The evaluation of the chief gets another name, since both would
+        # write events into one folder.
         eval_spec = eval_spec._replace(name=f"{eval_spec.name}_chief" if eval_spec.name else "chief")
     return _finish(estimator, eval_spec)
 
 
 def _finish(estimator: Any, eval_spec: Any) -> Dict[str, Any]:
+    """Evaluate the last checkpoint, and call the exporters for it."""
     checkpoint = estimator.latest_checkpoint()
     found: Dict[str, Any] = estimator.evaluate(
         eval_spec.input_fn, eval_spec.steps, eval_spec.hooks, checkpoint, name=eval_spec.name
@@ -72,11 +76,15 @@ class ExportFolders:
         self._file = os.path.join(estimator.model_dir, "export_owner")
 
     def release(self) -> None:
+        """Remove an older claim; the chief calls this when it starts."""
         if tf.io.gfile.exists(self._file):
             tf.io.gfile.remove(self._file)
 
     def claim(self) -> bool:
-        if "://" in self._file:  # TensorFlow has no call for remote files that fails if the file exists
+        """Claim the folders, and return whether this process's role has them, now or earlier."""
+        # TensorFlow has no call for remote files that fails if the file exists. So two processes
+        # may claim at the same moment, and the content that is read afterwards decides.
+        if "://" in self._file:
             if not tf.io.gfile.exists(self._file):
                 with tf.io.gfile.GFile(self._file, "w") as file:
                     file.write(self._role)
@@ -86,7 +94,8 @@ class ExportFolders:
         try:
             with tf.io.gfile.GFile(self._file) as file:
                 return bool(file.read() == self._role)
-        except tf.errors.NotFoundError:  # a chief that starts has just removed it
+        # A chief that starts has just removed the file, so the claim is repeated.
+        except tf.errors.NotFoundError:
             return self.claim()
 
 

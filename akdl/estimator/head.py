@@ -90,6 +90,7 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
         if self._task_type == REGRESSION:
             found[PredictionKeys.PREDICTIONS] = tf.identity(logits)
         else:
+            # With a logit of 0 for class 0, the softmax gives class 1 the sigmoid of its logit.
             two_class_logits = tf.concat([tf.zeros_like(logits), logits], axis=-1)
             found[PredictionKeys.LOGISTIC] = tf.sigmoid(logits)
             found[PredictionKeys.PROBABILITIES] = tf.nn.softmax(two_class_logits)
@@ -186,13 +187,15 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
             default = export.ClassificationOutput(scores=predictions[PredictionKeys.PROBABILITIES])
         return {
             "predict": export.PredictOutput(dict(predictions)),
-            # These two take serialized Examples only. In an export that takes tensors, TensorFlow leaves them out.
+            # These two take serialized Examples only. TensorFlow leaves them out of an export that
+            # takes tensors.
             "serving_default": default,
             self._task_type: default,
         }
 
 
 def _as_column(labels: Any) -> Any:
+    """Return labels as float32 of shape [n, 1], the shape of logits."""
     return tf.reshape(tf.cast(labels, tf.float32), [-1, 1])
 
 
@@ -203,10 +206,16 @@ def _train_op(
     train_op_fn: Optional[Callable[[Any], Any]],
     update_ops: Optional[Sequence[Any]],
 ) -> Any:
+    """Return the operation of a step: gradients, the global step, and further updates.
+
+    Raises:
+        ValueError: Neither an optimizer nor a `train_op_fn`, or both.
+    """
     if (optimizer is None) == (train_op_fn is None):
         raise ValueError("create_estimator_spec in mode TRAIN: pass either an optimizer or a train_op_fn")
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
-    if replicas > 1:  # gradients of replicas are added up
+    # The gradients of replicas are added up, so each of them takes its part of the mean.
+    if replicas > 1:
         loss = loss / replicas
     if train_op_fn is not None:
         step = train_op_fn(loss)

@@ -1,4 +1,8 @@
-"""Optimizers in a form for Estimators."""
+"""Optimizers in a form for Estimators.
+
+An Estimator builds a graph for each purpose, and an optimizer's variables belong to one graph. It
+also refuses the optimizers that Keras has since TensorFlow 2.11.
+"""
 
 import inspect
 from typing import Any, Callable, Dict
@@ -25,7 +29,8 @@ def maker(optimizer: Any) -> Callable[[], Any]:
     kind = type(optimizer)
     try:
         config = dict(optimizer.get_config())
-    except NotImplementedError as error:  # the newer optimizers make eager variables in __init__
+    # The newer optimizers make eager variables in `__init__`, which they cannot read in graph mode.
+    except NotImplementedError as error:
         raise ValueError(
             f"an Estimator cannot use this {kind.__name__} in graph mode: choose tf.keras.optimizers.legacy.{kind.__name__}"
         ) from error
@@ -47,6 +52,7 @@ def maker(optimizer: Any) -> Callable[[], Any]:
 
 
 def _by_name(optimizer: Any, legacy: Any) -> Callable[[], Any]:
+    """Return a maker for a name such as "adam" or a config of Keras."""
     name, config = (
         (optimizer, {}) if isinstance(optimizer, str) else (optimizer.get("class_name"), optimizer.get("config") or {})
     )
@@ -58,17 +64,21 @@ def _by_name(optimizer: Any, legacy: Any) -> Callable[[], Any]:
     if not found:
         raise ValueError(f"an Estimator cannot use the optimizer {name!r}; it can use {', '.join(sorted(kinds))}")
     kind = found[0]
-    kind.from_config(dict(config))  # a wrong config fails at once
+    # This call is a trial, so that a wrong config fails at once.
+    kind.from_config(dict(config))
     return lambda: kind.from_config(dict(config))
 
 
 def is_keras(optimizer: Any) -> bool:
+    """Test for an optimizer of Keras, old or new."""
     return not isinstance(optimizer, tf.compat.v1.train.Optimizer)
 
 
 def _settings(config: Dict[str, Any], kind: Any, known: Any) -> Dict[str, Any]:
+    """Return the settings that differ from their defaults and that an older class lacks."""
     defaults = {name: one.default for name, one in inspect.signature(kind.__init__).parameters.items()}
-    ignored = {"jit_compile", "is_legacy_optimizer"}  # without effect on the mathematics
+    # These settings have no effect on the mathematics.
+    ignored = {"jit_compile", "is_legacy_optimizer"}
     return {
         name: value
         for name, value in config.items()

@@ -25,7 +25,8 @@ PARAMETERS_FILE = "parameters.json"
 _STEPS, _SECS = "save_checkpoints_steps", "save_checkpoints_secs"
 _STEPS_IN_STEP = 1000
 _COUNTS = (_STEPS, "keep_checkpoint_max", "log_step_count_steps", "train_max_steps", "eval_steps")
-# Likeness of a key and a name: `train_max_step` has 0.97; `train_max_epochs`, which means another thing, 0.84.
+# Least likeness of a key and a name for a hint: `train_max_step` has 0.97, but `train_max_epochs`,
+# which means another thing, has 0.84.
 _NEAR = 0.87
 
 
@@ -38,6 +39,7 @@ def with_defaults(*layers: Optional[Mapping[str, object]], in_step: bool = False
     for layer in layers:
         given.update(layer or {})
     for name in _COUNTS:
+        # JSON and `--set` may write 1e4, which is a float although it counts steps.
         if isinstance(given.get(name), float) and given[name].is_integer():
             given[name] = int(given[name])
     params = dict(DEFAULTS, **given)
@@ -59,6 +61,7 @@ def with_defaults(*layers: Optional[Mapping[str, object]], in_step: bool = False
 
 
 def _near_names(given: Mapping[str, object]) -> List[str]:
+    """List unknown keys that are close to a parameter: keys of the user's functions are free."""
     found = []
     for key in given:
         if key not in DEFAULTS:
@@ -68,6 +71,7 @@ def _near_names(given: Mapping[str, object]) -> List[str]:
 
 
 def _wrong_values(params: Mapping[str, object]) -> List[str]:
+    """List values outside of the rules; null is allowed for parameters whose text has it."""
     rules: Dict[str, Tuple[Callable[[Any], bool], str]] = {
         _STEPS: (_count, "a whole number of 1 or more, or null"),
         _SECS: (lambda value: _seconds(value) and value > 0, "seconds above 0, or null"),
@@ -86,8 +90,10 @@ def _wrong_values(params: Mapping[str, object]) -> List[str]:
 
 
 def _count(value: object) -> bool:
+    """Test for a whole number of at least 1; a bool is an int in Python, and refused."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
 def _seconds(value: object) -> bool:
+    """Test for a number of at least 0; a bool is an int in Python, and refused."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0

@@ -12,6 +12,7 @@ from akdl.user_code.module import UserModuleError
 
 Report = Callable[[str], None]
 
+# Operations that read the global step. A consumer of another type may change it.
 _READS = ("ReadVariableOp", "Identity", "VarIsInitializedOp", "IsVariableInitialized", "Switch", "RefSwitch")
 
 
@@ -34,6 +35,7 @@ class ProgressLog(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         self._own_steps += 1
+        # No loss was requested for this step, so there is no line to report.
         if run_values.results is None:
             return
         step, now = run_context.session.run(self._global_step), time.monotonic()
@@ -47,7 +49,11 @@ class ProgressLog(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
 
 
 class SaveAtEnd(tf.compat.v1.train.CheckpointSaverHook):  # type: ignore[misc]
-    """Writes one checkpoint at the end of a training without checkpoints, for evaluation and export."""
+    """Writes one checkpoint at the end of a training without checkpoints.
+
+    Evaluation and export read the weights from a checkpoint, so there has to be one. The parent's
+    other methods would save more often, and are empty here.
+    """
 
     def __init__(self, folder: str) -> None:
         super().__init__(folder, save_steps=1)
@@ -67,6 +73,7 @@ class GraphChecks(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
 
     def begin(self) -> None:
         step = tf.compat.v1.train.get_global_step()
+        # `values` has the replicas' copies of the step under a strategy.
         if not any(_is_changed(one) for one in getattr(step, "values", None) or [step]):
             raise UserModuleError(
                 f"the train_op of model_fn in {self._file} does not increment the global step, so training would not end: use "
@@ -93,10 +100,12 @@ def saving_hooks(config: Any, is_chief: bool, in_step: bool) -> List[Any]:
         return []
     if is_chief:
         return [SaveAtEnd(config.model_dir)]
-    # TensorFlow's own folder for workers besides the chief. The config of workers in step does not have their number.
+    # TensorFlow itself has such a folder for workers besides the chief. The config of workers in
+    # step does not have their number, so it is read from TF_CONFIG.
     return [SaveAtEnd(os.path.join(config.model_dir, "tmp_{}_{}".format(*read_task(os.environ))))] if in_step else []
 
 
 def _is_changed(variable: Any) -> bool:
+    """Test for an operation that may change a variable, apart from the variable's own ones."""
     own = variable.op.name + "/"
     return any(op.type not in _READS and not op.name.startswith(own) for op in variable.op.outputs[0].consumers())
