@@ -5,10 +5,16 @@ from typing import Iterator, Sequence, Tuple
 
 from akdl.user_code.config_file import ConfigError
 
-FAILED = 1  # while running
-WRONG = 2  # invalid arguments, config or module; nothing was started
-INTERRUPTED = 130  # from the keyboard
+# The task began and failed.
+FAILED = 1
+# Arguments, config or module are invalid, and nothing was started. argparse ends with the same
+# code.
+WRONG = 2
+# The user pressed Ctrl+C; shells report 128 and the number of the signal.
+INTERRUPTED = 130
 
+# Lines are flushed at once, because output into a pipe is otherwise held back until a block is
+# full.
 say = functools.partial(print, flush=True)
 
 

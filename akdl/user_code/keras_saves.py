@@ -1,4 +1,9 @@
-"""Static check for calls that save a model in a format that the script's Keras does not support, before the training."""
+"""Static check for calls that would lose a model after the training.
+
+Keras 3 refuses `model.save` for a folder, which is what scripts for Keras 2 do at their end. A
+script that certainly ends that way is refused when it begins. The check reads the text of the
+script only.
+"""
 
 import ast
 import os
@@ -6,7 +11,9 @@ from typing import Iterator
 
 from akdl.tf_version import KERAS_FILES
 
-_OTHER_WAYS = ("tf_keras", "TF_USE_LEGACY_KERAS", "def save(", "def save_model(")  # Keras 2, or a save of the script's own
+# These words stand for Keras 2, or for a save of the script's own. The check then has no evidence.
+_OTHER_WAYS = ("tf_keras", "TF_USE_LEGACY_KERAS", "def save(", "def save_model(")
+# A call in a branch may be for another Keras, or may never run.
 _BRANCHES = (ast.If, ast.IfExp, ast.Try, ast.While)
 
 
@@ -19,6 +26,7 @@ def prepare_saving(main_script: str, saved_model_dir: str, version: str) -> None
     with open(main_script, encoding="utf-8", errors="replace") as file:
         source = file.read()
     if saves_file(source):
+        # Keras does not make the folder of a file.
         os.makedirs(saved_model_dir, exist_ok=True)
     lost = lost_model(source, os.path.basename(main_script), version)
     if lost:
@@ -53,6 +61,7 @@ def _always_run(tree: ast.AST) -> Iterator[ast.Call]:
 
 
 def _saves_folder(call: ast.Call) -> bool:
+    """Test a call for `model.save(saved_model_dir)` or `save_model(model, saved_model_dir)`."""
     name = getattr(call.func, "attr", getattr(call.func, "id", ""))
     place = {"save": 0, "save_model": 1}.get(name)
     folder = None if place is None or len(call.args) <= place else call.args[place]

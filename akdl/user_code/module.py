@@ -27,7 +27,11 @@ class NotPythonError(UserModuleError):
 
 
 def load_module(path: str) -> ModuleType:
-    """Like `import_file`, with errors for missing files and syntax errors."""
+    """Import a user's Python file, as `import_file` does.
+
+    Raises:
+        UserModuleError: There is no such file, or it has a syntax error; the message has the line.
+    """
     path = os.path.abspath(path)
     if not os.path.isfile(path) or not path.endswith(".py"):
         raise UserModuleError(f"expected the user module to be a Python file, got {path}")
@@ -48,16 +52,20 @@ def import_file(path: str, root: str) -> ModuleType:
     while folder != root and os.path.isfile(os.path.join(folder, "__init__.py")):
         folder, parent = os.path.split(folder)
         package = parent + ("." + package if package else "")
+    # The script imports modules next to it by their plain names, as if Python had started it.
     sys.path.insert(0, folder)
     above = importlib.import_module(package) if package else None
     spec = importlib.util.spec_from_file_location(package + "." + name if package else name, path)
     if spec is None or spec.loader is None:
         raise NotPythonError(f"{os.path.basename(path)} is not a Python file")
     module = importlib.util.module_from_spec(spec)
+    # The module is entered before it runs, as an import does. Otherwise a module that imports it
+    # meanwhile would run it a second time.
     sys.modules[spec.name] = sys.modules[name] = module
     spec.loader.exec_module(module)
     if above is not None:
-        setattr(above, name, module)  # as an import statement does
+        # An import statement does this as well.
+        setattr(above, name, module)
     return module
 
 
@@ -91,6 +99,7 @@ def kind_of(module: ModuleType, wanted: Optional[str] = None) -> str:
 
 
 def file_of(module: object) -> str:
+    """Name the file of a module or namespace, for messages."""
     return os.path.basename(getattr(module, "__file__", None) or getattr(module, "__name__", None) or "the user module")
 
 
