@@ -1,6 +1,7 @@
-"""The DNN classifier behind `dnn_batch`, `dnn_stream` and `dnn_train`: two hidden layers of 30 and 10 units, two classes.
+"""The DNN classifier behind `dnn_batch`, `dnn_stream` and `dnn_train`.
 
-`tf.estimator` trains it; where TensorFlow has no Estimator, Keras trains the same network.
+It has two hidden layers of 30 and 10 units and two classes, like Alink's sample. `tf.estimator`
+trains it; where TensorFlow has no Estimator, Keras trains the same network.
 """
 
 import json
@@ -67,7 +68,8 @@ def train_classifier(
         keras_classifier.train_classifier(hidden_units, inputs, input_config, train_config, export_dir, task_config)
         return
     estimator_module = require_estimator("the DNN classifier of several processes")
-    # Fewer checkpoints and log lines than by default: they take longer than the steps of such a small model.
+    # Checkpoints and log lines are rarer than by default, because they take longer than the steps
+    # of such a small model.
     run_config: Config = {"save_checkpoints_steps": 1000, "log_step_count_steps": 100}
     estimator = estimator_module.Estimator(
         _model_fn(estimator_module, hidden_units, inputs),
@@ -79,7 +81,8 @@ def train_classifier(
 
 
 def check_rows(task_config: TaskConfig) -> None:
-    # Not `dataset_length`, which waits for the last row: the first epoch is read while rows arrive.
+    """Refuse to train without rows; waits for the first row only."""
+    # `dataset_length` would wait for the last row, but the first epoch is read while rows arrive.
     if task_config.task_type != "ps" and task_config.tf_context.rows.is_empty():
         raise ValueError(
             f"{task_config.task_type} {task_config.task_index} got no rows to train on: feed more rows or set fewer workers"
@@ -87,7 +90,8 @@ def check_rows(task_config: TaskConfig) -> None:
 
 
 def _model_fn(estimator_module: Any, hidden_units: List[int], inputs: Sequence[Config]) -> object:
-    # One column for all names: TensorFlow makes scopes of column names, and refuses blanks and umlauts in them.
+    # TensorFlow makes scopes of column names, and refuses blanks and umlauts in them. So one column
+    # holds the features of all names.
     column = tf.feature_column.numeric_column("features", shape=[sum(each["shape"][0] for each in inputs)])
 
     def model_fn(features: Config, labels: object, mode: str, config: object) -> object:
@@ -99,7 +103,8 @@ def _model_fn(estimator_module: Any, hidden_units: List[int], inputs: Sequence[C
 
 
 def _adagrad() -> object:
-    # TensorFlow 1's default for this Estimator. With the 0.001 of TensorFlow 2, it learns almost nothing from a small table.
+    # This is TensorFlow 1's default for the Estimator. With the 0.001 of TensorFlow 2, it learns
+    # almost nothing from a small table.
     if not is_tensorflow_2():
         return "Adagrad"
     optimizers = tf.keras.optimizers
@@ -108,6 +113,11 @@ def _adagrad() -> object:
 
 
 def _parameters(task_config: TaskConfig) -> Tuple[List[str], str, Dict[str, int]]:
+    """Return features, label and numbers of the user parameters.
+
+    Raises:
+        ValueError: A parameter is missing or wrong; the message lists the table's columns.
+    """
     params, columns = task_config.user_params, task_config.tf_context.columns
     missing = [name for name in _PARAMS if name not in params]
     if missing:
@@ -142,6 +152,7 @@ def _feature_names(value: object) -> List[str]:
 
 
 def whole_number(name: str, value: Any) -> int:
+    """Return a parameter as an int; programs for Alink pass numbers as text."""
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -152,6 +163,8 @@ def whole_number(name: str, value: Any) -> int:
 
 
 def _parser(features: List[str], label: str) -> ColumnsParser:
+    """Return the function from columns to (features, label), for `columns_parser` of the engine."""
+
     def parse(columns: Mapping[str, object]) -> Tuple[Dict[str, Any], Any]:
         cells = {name: tf.expand_dims(_number(cell), 1) for name, cell in columns.items()}
         labels = tf.cast(cells[label], tf.int64)

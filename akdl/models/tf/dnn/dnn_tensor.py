@@ -22,6 +22,7 @@ def dnn_tensor(task_config: TrainTaskConfig) -> None:
         )
     check_rows(task_config)
     tensor = params["tensorCol"]
+    # An ARRAY column has no declared length, so this waits for the first rows.
     shape = first_shape(task_config.tf_context.rows, tensor)
     if shape is None:
         columns = ", ".join(f"{column.name} {column.type}" for column in task_config.tf_context.columns)

@@ -1,4 +1,8 @@
-"""The DNN classifier without `tf.estimator`: its network, optimizer and signatures, trained by Keras in one process."""
+"""The DNN classifier without `tf.estimator`, trained by Keras in one process.
+
+TensorFlow 2.15 is the last version with Estimators. Network, optimizer and signatures are the same,
+so a predictor cannot distinguish the two exports, which a test compares.
+"""
 
 from typing import Any, List, Sequence
 
@@ -19,15 +23,20 @@ def train_classifier(
 ) -> None:
     """Train as `classifier.train_classifier` does, and export the outputs of an Estimator."""
     model = DenseClassifier([each["name"] for each in inputs], hidden_units)
-    model({each["name"]: tf.zeros([1, *each["shape"]]) for each in inputs})  # a checkpoint needs the variables
-    # XLA would leave out the check of labels, and compile for longer than such a small model trains.
+    # A checkpoint needs the variables, which the first call makes.
+    model({each["name"]: tf.zeros([1, *each["shape"]]) for each in inputs})
+    # With XLA the check of labels would be left out, and compiling would take longer than the
+    # training of such a small model.
     model.compile(tf.keras.optimizers.Adagrad(0.05, initial_accumulator_value=0.1), _loss, jit_compile=False)
     export_config = {"saved_model_dir": export_dir, "save_fn": lambda model, folder: _export(model, inputs, folder)}
     train_keras_model(model, input_config, train_config, task_config, export_config)
 
 
 class DenseClassifier(tf.keras.Model):  # type: ignore[misc]
-    # A functional model would need the columns' names for its inputs, and they may have blanks and slashes.
+    """The network: dense layers over the concatenated features, and one logit."""
+
+    # A functional model would need the columns' names for its inputs, and these may have blanks and
+    # slashes.
     def __init__(self, names: List[str], hidden_units: List[int]) -> None:
         super().__init__()
         layers = [tf.keras.layers.Dense(units, "relu") for units in hidden_units]
@@ -38,18 +47,25 @@ class DenseClassifier(tf.keras.Model):  # type: ignore[misc]
 
 
 def _loss(labels: Any, logits: object) -> object:
+    """Return the loss per row, and fail for labels besides 0 and 1, as an Estimator does."""
     classes = tf.cast(tf.cast(labels, tf.bool), labels.dtype)
     with tf.control_dependencies([tf.debugging.assert_equal(labels, classes, "labels must be 0 or 1")]):
         return tf.keras.losses.binary_crossentropy(tf.cast(labels, tf.float32), logits, from_logits=True)
 
 
 def _export(model: Any, inputs: Sequence[Config], folder: str) -> None:
-    # As a graph: names of a function's arguments could have neither blanks nor umlauts, which names of columns have.
+    """Write the SavedModel of an Estimator from the weights of the Keras model.
+
+    It is built as a graph of TensorFlow 1. Names of a function's arguments could have neither
+    blanks nor umlauts, which names of columns have.
+    """
     v1, values = tf.compat.v1, model.get_weights()
     with tf.Graph().as_default(), v1.Session() as session:
         given = get_feature_placeholders(inputs, True)
         logits, weights = tf.concat(list(given.values()), axis=1), [v1.Variable(each) for each in values]
         for number in range(0, len(weights), 2):
+            # The weights are in pairs, kernel and bias. Each layer but the last has a relu behind
+            # it, which is applied in front of the next.
             logits = tf.matmul(tf.nn.relu(logits) if number else logits, weights[number]) + weights[number + 1]
         both = tf.concat([tf.zeros_like(logits), logits], axis=1)
         ids = tf.argmax(both, axis=1)[:, None]

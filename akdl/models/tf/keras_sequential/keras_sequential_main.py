@@ -43,9 +43,15 @@ _BIGGER_IS_BETTER = (
 
 
 def main(task_config: TrainTaskConfig) -> None:
+    """Train on this worker's rows; the chief exports into `saved_model_dir`.
+
+    Each epoch is a call of `model.fit`, which `EpochEnd` ends at the last row. Keras would
+    otherwise make a step without rows.
+    """
     params = plain(task_config.user_params)
     if params.get("seed") is not None:
-        tf.keras.utils.set_random_seed(int(params["seed"]))  # Keras has its own generator
+        # Keras has a generator of its own, which the seed of TensorFlow does not reach.
+        tf.keras.utils.set_random_seed(int(params["seed"]))
     strategy = choose_strategy(task_config)
     require_keras_for(strategy)
     labels = _labels(task_config) if params["labels"] else None
@@ -75,15 +81,20 @@ def main(task_config: TrainTaskConfig) -> None:
             epochs=epochs,
             initial_epoch=epoch,
             callbacks=[checkpoints, end, *([] if best is None else [best])],
-            shuffle=False,  # the dataset does it
-            verbose=2,  # a line per epoch instead of a progress bar, for logs
+            # The dataset shuffles.
+            shuffle=False,
+            # A line per epoch suits logs; the default is a progress bar.
+            verbose=2,
         )
         epoch = epoch + 1 if end.is_over else epochs
     checkpoints.end()
     if best is not None:
         best.end()
-    weights = model.get_weights()  # in every worker: some variables are sums over all of them
+    # Every worker reads the weights, because some variables are sums over all workers.
+    weights = model.get_weights()
     if task_config.task_type == "chief":
+        # The chief exports a fresh model with these weights. Saving the trained one would need all
+        # workers, as it reads such sums.
         served = build_model(params["layers"], shape, None if labels is None else len(labels))
         served.set_weights(weights)
         folder = os.path.join(task_config.saved_model_dir, str(int(time.time())))
@@ -92,6 +103,16 @@ def main(task_config: TrainTaskConfig) -> None:
 
 
 def build_model(layers: Sequence[str], shape: Sequence[int], num_labels: Optional[int]) -> Any:
+    """Build the network of the layers' texts, with a last layer for the labels.
+
+    Args:
+        layers: One text per layer.
+        shape: Shape of the tensor of one row.
+        num_labels: Number of labels; None for a regression. Two labels need one logit.
+
+    Raises:
+        ValueError: A layer does not take the output of the layer before it.
+    """
     x = inputs = tf.keras.Input(tuple(shape), name="tensor")
     for text in layers:
         layer = make(parse_call(text))
@@ -122,6 +143,7 @@ def _optimizer(params: Mapping[str, Any]) -> Any:
 
 
 def _labels(task_config: TrainTaskConfig) -> List[Any]:
+    """Return the labels in order; their places are the classes of the network."""
     (column,) = task_config.extra_inputs[0].columns
     found = sorted(row[column.name] for row in task_config.extra_inputs[0].rows() if row[column.name] is not None)
     if len(found) < 2:
@@ -151,7 +173,8 @@ def _metrics(labels: Optional[List[Any]]) -> List[Any]:
         "precision": metrics.Precision,
         "recall": metrics.Recall,
     }
-    # Without a name, Keras numbers the metrics. A logit of 0 is a probability of one half.
+    # Every metric has a name, because Keras would number them. A logit of 0 is a probability of one
+    # half.
     made = [metric(thresholds=0.0, name=name) for name, metric in of_threshold.items()]
     return [metrics.AUC(from_logits=True, name="auc"), metrics.BinaryAccuracy(threshold=0.0), *made]
 
@@ -177,19 +200,24 @@ def _datasets(
     def batches(shuffle_rows: int) -> Any:
         return context.batches(batch_size, columns=names, shuffle_rows=shuffle_rows).map(parse)
 
+    # The number of rows is needed only to hold some of them out. Without that, the first epoch
+    # reads rows while they arrive.
     held_out = int(task_config.dataset_length * params["validationSplit"]) if params["validationSplit"] else 0
     if not held_out:
         return batches(10 * batch_size), None
     rows = batches(0).unbatch()
     train = rows.skip(held_out).shuffle(10 * batch_size).batch(batch_size)
     valid = rows.take(held_out).batch(batch_size)
-    if is_alone:  # see `EpochEnd`
+    # With a known length, `EpochEnd` need not read ahead. In a group, Keras would take the length
+    # of one share for the steps of all.
+    if is_alone:
         train = with_length(train, -(-(task_config.dataset_length - held_out) // batch_size))
         valid = with_length(valid, -(-held_out // batch_size))
     return unsharded(train), unsharded(valid)
 
 
 def _target(label: Any, labels: Optional[List[Any]]) -> Any:
+    """Return the class of each label by its place among the labels; a float32 for a regression."""
     if labels is None:
         return tf.cast(label, tf.float32)
     known = _constant(labels)
@@ -238,6 +266,11 @@ def _write_facts(task_config: TrainTaskConfig, params: Mapping[str, Any], folder
 
 
 def _detail(labels: Sequence[Any], probabilities: Any) -> Any:
+    """Return the probabilities of each row as a JSON object, made by operations of the graph.
+
+    Keys are JSON texts themselves, also for labels that are numbers, since a key of JSON is a text.
+    """
+    # A label that is a number becomes a text as well, since keys of JSON are texts.
     keys = tf.constant([json.dumps(each if isinstance(each, str) else json.dumps(each)) + ": " for each in labels])
     numbers = tf.strings.as_string(probabilities, precision=9, shortest=True)
     pairs = tf.strings.reduce_join(keys[tf.newaxis, :] + numbers, axis=1, separator=", ")
@@ -255,7 +288,8 @@ class _Checkpoints(tf.keras.callbacks.Callback):  # type: ignore[misc]
         if folder is None:
             return
         self._every_epochs = max(1, round(params["saveCheckpointsEpochs"]))
-        # Workers have to write at the same step, and their clocks differ; so a group counts epochs.
+        # All workers have to write at the same step, and their clocks differ. So a group counts
+        # epochs.
         self._every_secs = params.get("saveCheckpointsSecs") if task_config.num_workers == 1 else None
         self._saved = time.monotonic()
         self._epochs = tf.Variable(0, dtype=tf.int64, trainable=False)
@@ -269,7 +303,9 @@ class _Checkpoints(tf.keras.callbacks.Callback):  # type: ignore[misc]
                 checkpoint.restore(latest)
                 self.epochs_done = int(self._epochs.numpy())
                 logger.info("resumed from %s, after %d epochs", latest, self.epochs_done)
-        if task_config.task_type != "chief":  # all workers have to write, as some variables are sums over workers
+        # All workers have to write, because some variables are sums over workers. Only the chief's
+        # checkpoint is used.
+        if task_config.task_type != "chief":
             folder = os.path.join(task_config.work_dir, "checkpoints")
         self._manager = tf.train.CheckpointManager(checkpoint, folder, max_to_keep=1, checkpoint_name="model.ckpt")
 

@@ -8,8 +8,10 @@ from typing import Any, Dict, List, NamedTuple, Union
 
 LAYERS, OPTIMIZERS = "layers", "optimizers"
 
-_LONGEST = 10_000  # characters: Python's parser may crash the process for deeper trees
+# Longest text in characters: Python's parser may crash the process for deeper trees.
+_LONGEST = 10_000
 _SHOWN = 200
+# A text must not execute code, and these layers load functions.
 _LOAD_CODE = {"Lambda", "TFSMLayer"}
 
 
@@ -33,16 +35,23 @@ def parse_call(text: str, module: str = LAYERS) -> Call:
         return _call(ast.parse(text.strip(), mode="eval").body, text, module)
     except LayerTextError:
         raise
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # the parser has a limit of its own for nesting
+    # The parser has a limit of its own for nesting, and raises one of these errors at it.
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise LayerTextError(f"{_short(text)}: expected a Python expression: {str(error) or type(error).__name__}") from None
 
 
 def make(call: Call, module: str = LAYERS) -> Any:
+    """Make the layer or optimizer of a call.
+
+    Raises:
+        LayerTextError: `tf.keras` has no such class, or the class refuses the arguments.
+    """
     import tensorflow as tf
 
     names = getattr(tf.keras, module)
     base = tf.keras.layers.Layer if module == LAYERS else tf.keras.optimizers.Optimizer
     kind = getattr(names, call.name, None)
+    # `tf.keras.layers` has functions and modules too, which a text must not reach.
     if not (isinstance(kind, type) and issubclass(kind, base)) or call.name in _LOAD_CODE:
         raise LayerTextError(f"expected a class of tf.keras.{module} that text can describe, got {call.name!r}")
     positional = [_made(value, module) for value in call.positional]
@@ -62,6 +71,7 @@ def _made(value: object, module: str) -> Any:
 
 
 def _call(node: ast.AST, text: str, module: str) -> Call:
+    """Return a node as a call of a class; refuse everything else that Python can write."""
     if not isinstance(node, ast.Call):
         raise LayerTextError(f"{_short(text)}: expected a call such as \"Dense(64, activation='relu')\"")
     prefixes = ("", f"{module}.", f"keras.{module}.", f"tf.keras.{module}.", f"tensorflow.keras.{module}.")
@@ -87,6 +97,7 @@ def _value(node: ast.AST, text: str, module: str) -> Union[Call, Any]:
 
 
 def _dotted(node: ast.AST, text: str) -> str:
+    """Return the name in front of the brackets: `keras.layers.Dense`."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute):
