@@ -34,6 +34,7 @@ def is_chief(config: Any) -> bool:
     """
     if not is_group(config):
         return True
+    # Without a chief in the cluster, worker 0 is the chief.
     return read_task(os.environ) == ("chief" if "chief" in read_cluster(os.environ) else "worker", 0)
 
 

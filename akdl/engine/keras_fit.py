@@ -134,6 +134,7 @@ class _Fit:
         watch = TrainingWatch(self._task_config, self._folder, self._is_chief, self._total)
         if self._plan.steps is not None:
             watch.total_steps = self._plan.epochs * self._plan.steps
+        # Checkpoints inside an epoch are of use only to a process that can resume there.
         every = self._plan.train_config.get("save_checkpoints_steps") if self._is_alone else None
         kind = _EpochCallback if self._by_servers else _StepCallback
         callback = kind(progress, watch, saved, self._best if self._is_chief else None, every, self._plan.steps)
@@ -166,6 +167,8 @@ class _Fit:
                 # The stop came from a request or from the model's own callbacks, not from the end
                 # of a pass.
                 break
+        # Keras' own history has the last call alone. The logs of all epochs come from the
+        # checkpoints.
         history.history = callback.history()
         history.epoch = list(range(len(next(iter(history.history.values()), []))))
         return history
@@ -176,10 +179,14 @@ class _Fit:
         if steps is not None:
             data = self._plan.input_fn(seed=self._seed)
             if self._is_alone:
+                # The rows are one endless pass over all epochs, so the number of steps is the
+                # position in it.
                 data = data.skip(epoch * steps + batch)
+            # The rest of an epoch has fewer steps than the others, so it is a call of its own.
             return (data, epoch + 1, steps - batch, None) if batch else (data, epochs, steps, None)
         # The order of an epoch depends on the seed and its number alone, so a resumed epoch can skip the rows it has seen.
         data = self._plan.input_fn(seed=None if self._seed is None else self._seed + epoch)
+        # With a seed each epoch has a dataset of its own, and so a call of its own.
         is_single = self._seed is not None or batch > 0
         end = EpochEnd(data.skip(batch) if batch else data, self._task_config, self._total, is_single)
         return end.data, epochs, None, end
@@ -282,6 +289,8 @@ class _EpochCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
     def on_epoch_end(self, epoch: int, logs: Optional[Mapping[str, Any]] = None) -> None:
         progress, values = self._progress, _values(logs)
         if self._watch.stop:
+            # The request came inside this epoch. Its values are shown, but it does not count as an
+            # epoch.
             self._unfinished = values
             return
         self._count_steps()
@@ -309,6 +318,7 @@ class _EpochCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
         if path is None:
             return
         if self._best is not None and values is not None:
+            # The copy comes before `publish`, so that an address receives both at once.
             self._best.offer(path, values)
         self._saved.folder.publish()
 

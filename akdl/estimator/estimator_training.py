@@ -127,6 +127,7 @@ def train(
             f"the loss became NaN, so nothing was exported. The last checkpoint is {kept}; it may contain NaN too. Train from "
             "an earlier checkpoint or from the start, for example with a smaller learning rate"
         ) from error
+    # Only the chief evaluates and exports. The others end here, and their processes with them.
     if not chief:
         return None
     watch.end()
@@ -216,5 +217,6 @@ class _Evaluations(tf.compat.v1.train.CheckpointSaverListener):  # type: ignore[
             self._evaluated = checkpoint
             values = "  ".join(f"{name} {value:.6g}" for name, value in sorted(self._metrics.items()) if name != "global_step")
             self._report(f"evaluation at step {self._metrics['global_step']}  {values}")
+            # TensorFlow checks the loss of training steps only.
             estimator_group.require_number(self._metrics)
         return self._metrics

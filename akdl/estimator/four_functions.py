@@ -66,6 +66,7 @@ class Functions:
 
         def make_input() -> Any:
             """Call the user's function in the graph of the Estimator, and check its result."""
+            # This import is late, so that mistakes in signatures are reported without TensorFlow.
             import tensorflow as tf
 
             found = function(path=self._path, params=self._copy())
@@ -123,6 +124,7 @@ def signature_mistakes(module: Any) -> List[str]:
             continue
         signature = inspect.signature(function)
         try:
+            # Binding respects defaults, keywords and `**kwargs`, as the call itself does.
             signature.bind(**dict.fromkeys(arguments))
         except TypeError as error:
             found.append(f"{name}{signature}: {error}")

@@ -42,6 +42,7 @@ def main(task_config: Any, module: Union[ModuleType, str]) -> None:
     with_defaults(params)
     if isinstance(module, str):
         module = load_module(os.path.join(task_config.work_dir, module))
+    # Data at a path of the user's are the same for all workers, so a strategy may shard them.
     own_rows = "path" not in given
     folder = getattr(task_config, "saved_model_dir", None)
     result = train(
@@ -53,6 +54,7 @@ def main(task_config: Any, module: Union[ModuleType, str]) -> None:
         own_rows=own_rows,
         task_config=task_config,
     )
+    # An operator whose result is a table has no folder for the model, so it is written as rows.
     if folder is None and result is not None:
         write_model(result.exported, task_config.output_writer)
 

@@ -33,6 +33,7 @@ def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any) -> Optio
         hooks=(*eval_spec.hooks, estimator_group.RequireBatches()),
         exporters=[_CheckedExporter(exporter, folders if distributed else None) for exporter in eval_spec.exporters],
     )
+    # A training without rows ends without an error, so the steps before and after it are compared.
     before = estimator_group.last_step(estimator) if chief else 0
     if not distributed:
         metrics: Optional[Dict[str, Any]] = _estimator.train_and_evaluate(estimator, train_spec, eval_spec)[0]

@@ -20,7 +20,11 @@ Logs = Dict[str, float]
 
 
 class Training:
-    """The training, for callbacks; set `stop` to end it after this epoch."""
+    """The training, for callbacks; set `stop` to end it after this epoch.
+
+    One object per training, made before the first step. Callbacks change it in the thread that
+    trains.
+    """
 
     def __init__(self, group: Group, model: Any, optimizers: Sequence[Any], user: Any, epochs: int) -> None:
         self.group, self.model, self.optimizers, self.user, self.epochs = group, model, list(optimizers), user, epochs
@@ -162,6 +166,7 @@ class ReduceLROnPlateau(_Monitor):
     def epoch_end(self, training: Training, epoch: int, logs: Logs) -> None:
         if not self._improved(logs) and self.waited >= self._patience:
             for optimizer in training.optimizers:
+                # An optimizer with a schedule has no rate here, and `set_learning_rate` refuses it.
                 set_learning_rate(optimizer, max(self._least, self._factor * (learning_rate(optimizer) or 0.0)))
             self.waited = 0
 
@@ -226,12 +231,14 @@ class KerasCallback(Callback):
     On its model, `stop_training` ends the training and `optimizer` is the first optimizer. Its state is not in checkpoints.
     """
 
+    # A training that a callback has stopped stays stopped when it is resumed.
     kept = ("stopped",)
 
     def __init__(self, callback: Any) -> None:
         self._callback = callback
 
     def begin(self, training: Training) -> None:
+        # `fit` of Keras sets this attribute before each training, and callbacks rely on it.
         training.model.stop_training = False
         self._callback.set_params({"epochs": training.epochs, "steps": None, "verbose": 0})
         self._callback.set_model(_ModelView(training))
@@ -241,6 +248,7 @@ class KerasCallback(Callback):
         self._callback.on_epoch_begin(epoch)
 
     def step_end(self, training: Training, loss: Any) -> None:
+        # Keras numbers steps from 0. The loss is left out, because reading it waits for the device.
         self._callback.on_train_batch_end(training.steps - 1, {})
 
     def epoch_end(self, training: Training, epoch: int, logs: Logs) -> None:
@@ -316,6 +324,7 @@ def checkpoint_settings(specs: Sequence[Any]) -> Optional[CheckpointSettings]:
         name, args = name_and_args(spec)
         if name == "checkpoint":
             settings: CheckpointSettings = _with(name, CheckpointSettings, args)
+            # An entry of 0 would never write, or keep nothing to resume from.
             if min(settings.every_epochs, settings.keep, settings.every_steps or 1) < 1:
                 raise ObjectError("callbacks: every_epochs, every_steps and keep of checkpoint: expected 1 or more")
             return settings

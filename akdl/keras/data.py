@@ -67,6 +67,7 @@ class DatasetSource:
                 + " or ".join(map(str, sorted(set(good))))
             )
         self.local_replicas = group.local_replicas
+        # Each replica gets a row at least.
         self._batch_size = max(batch_size, replicas)
         self._replica_batch = -(-batch_size // replicas)
 
@@ -86,6 +87,7 @@ class DatasetSource:
             spec = one.element_spec
             if self._labelled and not (isinstance(spec, tuple) and len(spec) in (2, 3)):
                 raise DataError(f"{where}: expected elements (features, label) or (features, label, weight), got {spec}")
+        # One model is traced for all of them, so they have to have one structure.
         _check_same_structure(named, self.where())
         return named
 
@@ -116,6 +118,7 @@ class DatasetSource:
                 if not step:
                     return
                 yield step + [None] * (count - len(step))
+        # `prefetch` cuts the rows of the next step while the model computes this one.
         for element in self._cut(dataset).skip(skip).prefetch(AUTOTUNE):
             yield [self._part(one) for one in element]
 
@@ -126,6 +129,7 @@ class DatasetSource:
         variables as the other workers. Without any row in the group this is an error.
         """
         first = next((part for step in self.steps(dataset) for part in step if part is not None), None)
+        # All workers ask together, so that a group without rows fails everywhere.
         if not self._group.sum(0 if first is None else 1):
             raise DataError(
                 f"{self.where(key)}: there are no rows: the dataset is empty, or drops its only batch because it is too small"
@@ -191,6 +195,7 @@ class DatasetSource:
         if self._labelled:
             features, label, weight = (*element, None)[:3]
         else:
+            # A dataset of features alone may have them in a tuple of one.
             features = element[0] if isinstance(element, tuple) and len(element) == 1 else element
             label = weight = None
         rows = int(_first(features if label is None else label).shape[0])

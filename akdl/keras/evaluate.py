@@ -52,6 +52,7 @@ def evaluate(
     checked = prepare(EVALUATE, config, placeholders, user, unknown_names)
     group = Group()
     output = checked.get("output", {})
+    # The files are tried before the models are loaded, which may take minutes.
     require_targets(EVALUATE, group, [one for key, path in output.items() for one in wrong_file(f"output.{key}", path)])
     require_models(user, checked["models"])
     source = DatasetSource(user, "awf_create_test_dataset_fn", checked, group, own=worker_datasets)
@@ -75,6 +76,7 @@ def evaluate(
         if group.is_chief:
             (report or logger.info)("  ".join(f"{key} {_text(value)}" for key, value in row.items()))
     if group.is_chief:
+        # The results are sums over the group, so every worker has them, and one writes.
         _write(rows, output)
     return rows
 
@@ -100,6 +102,7 @@ def _write(rows: Sequence[Mapping[str, object]], output: Mapping[str, str]) -> N
             json.dump(rows, file, indent=2)
             file.write("\n")
     if "csv" in output:
+        # The csv module writes line ends of its own, hence the empty `newline`.
         with open(output["csv"], "w", encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, list(dict.fromkeys(name for row in rows for name in row)))
             writer.writeheader()

@@ -32,6 +32,8 @@ def main(arguments: Optional[List[str]] = None) -> int:
         say(f"{options.task}: interrupted", file=sys.stderr)
         return INTERRUPTED
     except ValueError as error:
+        # A ValueError is about the user's data or model, and its text says what to do. The
+        # traceback is for a debug log.
         logging.getLogger(__name__).debug("", exc_info=True)
         say(f"{options.task}: {error}", file=sys.stderr)
         return FAILED

@@ -96,6 +96,7 @@ class VariableGroups:
     def apply(self, gradients: Sequence[Any]) -> None:
         """Apply the gradients of a replica, which calls this."""
         for optimizer, group in zip(self.optimizers, self.groups):
+            # A variable on which the loss does not depend has no gradient, and keeps its value.
             pairs = [(gradients[number], self.variables[number]) for number in group if gradients[number] is not None]
             if pairs:
                 optimizer.apply_gradients(pairs)
@@ -155,6 +156,8 @@ class TrainStep:
         total = float(self._group.sum(rows))
         if not total:
             return Stepped(0, None)
+        # Python values are part of the trace: each combination of replicas with and without rows
+        # has one of its own.
         present = tuple(part is not None for part in parts)
         values = [(*(part or self._spare)[:3], tf.constant(float(part is not None))) for part in parts]
         return Stepped(int(total), self._run(self._group.local_values(values), tf.constant(total, tf.float32), present))
@@ -239,6 +242,7 @@ class Evaluation:
                 rows += part.rows
                 if self._loss is not None:
                     loss += self._loss(part.label, part.weight, output)
+        # One sum carries both numbers, as each sum makes all workers wait.
         loss, total = self._group.sum([float(loss), rows])
         logs: Dict[str, float] = {}
         if not total:
@@ -246,6 +250,7 @@ class Evaluation:
         if self._objective is not None:
             with self._group.strategy.scope():
                 penalty = float(tf.add_n(self._model.losses)) if self._model.losses else 0.0
+            # Regularization does not depend on rows, so it is added once, after the mean.
             logs["loss"] = loss / total + penalty
         logs.update(self._metrics.result(self._group))
         return logs

@@ -52,6 +52,7 @@ def make_loss(spec: Named, user: Any) -> Any:
     name, args = name_and_args(spec)
     found = find("loss", name, user, tf.keras.losses)
     loss = _called("loss", name, found, args) if inspect.isclass(found) else _function_loss(found, name, args)
+    # This text is the same in Keras 2 and 3.
     loss.reduction = "none"
     return loss
 
@@ -60,6 +61,7 @@ def make_metric(spec: Named, user: Any, label: Any = None, output: Any = None) -
     """Return a metric; "accuracy" becomes the class for the shapes of label and output, as in Keras."""
     name, args = name_and_args(spec)
     args.setdefault("name", metric_name(spec))
+    # The class depends on shapes, as in `model.compile`. A user's own function of this name wins.
     if name.lower() in ("accuracy", "acc") and not hasattr(user, name):
         return _accuracy(label, output)(**args)
     found = find("metric", name, user, tf.keras.metrics)
@@ -119,6 +121,8 @@ def unknown_names(config: Mapping[str, Any], user: Any) -> List[str]:
         if what == "metric" and name.lower() in ("accuracy", "acc"):
             return
         try:
+            # The first two parameters of a plain function are labels and outputs, which the config
+            # does not give.
             _check_arguments(find(what, name, user, *places), args, skip=2 if what in ("loss", "metric") else 0)
         except ObjectError as error:
             found.append(f"{path}: {error}")

@@ -72,7 +72,10 @@ def predict(
     path = output["path"]
     if group.ranks > 1:
         stem, suffix = os.path.splitext(path)
+        # Each worker writes a file of its own, so that no predicted row has to travel to another
+        # worker.
         path = f"{stem}-{group.rank:05d}-of-{group.ranks:05d}{suffix}"
+    # Each worker writes on its own host, so each of them tests its own file.
     mistakes = wrong_file("output.path", path)
     if mistakes:
         raise ConfigError(PREDICT, mistakes)
@@ -85,6 +88,7 @@ def predict(
             rows += len(next(iter(columns.values())))
             yield columns
 
+    # The file has its name only once all rows are in it.
     with WholeFile(path) as file:
         _WRITERS[kind](file.name, counted())
     (report or logger.info)(f"{rows} rows written to {path}")
@@ -183,6 +187,7 @@ def _write_npz(path: str, batches: Iterator[Columns]) -> None:
     parts = list(batches)
     columns = {name: np.concatenate([part[name] for part in parts]) for name in (parts[0] if parts else {})}
     with open(path, "wb") as file:
+        # `np.savez` would add .npz to a path, and the unfinished file has a random name without it.
         np.savez(file, **{name: _texts(values) for name, values in columns.items()})
 
 

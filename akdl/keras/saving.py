@@ -37,6 +37,8 @@ def try_export(model: Any, features: Any, trained: Any) -> None:
     A subclassed model is exported by tracing its call, which may fail in the user's code. This is
     tried before the training, because afterwards the hours would be lost.
     """
+    # Other models are exported without a call of the user's code, so their export need not be
+    # tried.
     if is_keras_3() and not _knows_its_inputs(model):
         with tempfile.TemporaryDirectory(prefix="akdl-try-") as folder:
             _export(model, os.path.join(folder, "model"), features if model is trained else None)
@@ -84,6 +86,7 @@ def require_models(user: UserModule, named: Sequence[Mapping[str, str]]) -> None
     """Refuse paths without a model, unless the user's `awf_load_model_fn` loads them."""
     for one in named:
         if not user.has("awf_load_model_fn") and not os.path.isfile(one["path"]):
+            # This raises for a folder without a model, before any model is loaded.
             find_saved_model(one["path"])
 
 

@@ -46,6 +46,7 @@ def wrong_train_targets(
                 "another path, or remove resume to continue from them"
             )
     for callback in callbacks:
+        # Callbacks of Keras may write anywhere, but only our own say where.
         if isinstance(callback, TensorBoard):
             reasons[f"callbacks: logs cannot be written to {callback.log_dir}"] = try_folder(callback.log_dir)
     return [f"{what}: {reason}" for what, reason in reasons.items() if reason]

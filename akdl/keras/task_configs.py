@@ -43,6 +43,7 @@ def prepare(
     filled = fill_in(read_config(config) if isinstance(config, str) else config, placeholders or {}, mistakes)
     wrong = check(task, filled)
     mistakes += wrong
+    # `look` relies on the types that the schema has checked.
     if look is not None and user is not None and not wrong:
         mistakes += look(filled, user.module)
     if user is not None:

@@ -40,6 +40,7 @@ class UserModule:
         self.file = file_of(module)
         for name in sorted(vars(module)):
             if name.startswith("awf_") and name not in CALLBACKS:
+                # A misspelled callback would otherwise be ignored: most of them are optional.
                 hint = did_you_mean(name, CALLBACKS)
                 logger.warning("%s defines %s%s, an unknown callback, so the runner does not call it", self.file, name, hint)
 
@@ -57,11 +58,14 @@ class UserModule:
             return [f"{self.file} has to define {name}"]
         given = config.get(key or "") or {}
         parameters = inspect.signature(getattr(self.module, name)).parameters
+        # A function with `**kwargs` takes every argument of the config, but injected values go by
+        # name only.
         takes_any = any(one.kind == inspect.Parameter.VAR_KEYWORD for one in parameters.values())
         by_name = {key: one for key, one in parameters.items() if one.kind in _BY_NAME}
         passed = set(given) | {key for key in injected if key in by_name}
         missing = [one.name for one in by_name.values() if one.default is one.empty and one.name not in passed]
         unknown = [] if takes_any else [argument for argument in given if argument not in by_name]
+        # The value of the runner would silently replace the value of the config.
         both = [argument for argument in given if argument in injected and argument in by_name]
         what = f"{name}({', '.join(parameters)}) in {self.file}"
         found = []

@@ -41,7 +41,8 @@ class Validation:
             metrics = Metrics(self._config, self._user.module, heads, sample.label, outputs)
             evaluation = Evaluation(self._group, model, metrics, objective)
             evaluation.try_on(sample, outputs, self._source.where(key))
-            self._evaluation = evaluation  # for all datasets, as they have one structure
+            # One evaluation serves all datasets, because they have one structure.
+            self._evaluation = evaluation
         self._samples = {}
 
     def run(self) -> Dict[str, float]:

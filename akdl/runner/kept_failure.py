@@ -81,6 +81,7 @@ def keep_failure(
     name = f"failure-{role['type']}-{role['index']}-{attempt}.tar"
     try:
         os.makedirs(folder, exist_ok=True)
+        # Only the user may read the file, because it has rows of the table.
         with WholeFile(os.path.join(folder, name), private) as file, tarfile.open(None, "w", file) as archive:
             left_out = _add_files(archive, task, cluster.extra_folder)
             chunks = rows.last()

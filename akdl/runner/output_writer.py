@@ -74,6 +74,7 @@ def _parts(values: Mapping[str, Any], columns: Sequence[TableColumn], start: int
 
     step = rows
     if rows > _SAMPLED_ROWS:
+        # The size of the first rows stands for the size of all.
         step = max(1, BATCH_BYTES * _SAMPLED_ROWS // max(1, part(0, _SAMPLED_ROWS).ByteSize()))
     while start < rows:
         end = min(start + step, rows)
@@ -221,6 +222,7 @@ class OutputWriter:
             self._flush()
             sender, self._sender = self._sender, None
             if sender is not None:
+                # None ends the sender once it has sent what is queued before it.
                 self._put(None)
         if sender is not None:
             sender.join()
