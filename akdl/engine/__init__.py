@@ -1,1 +1,4 @@
-"""Tools for training scripts, with the names and config keys of Alink's documentation; they leave eager execution on."""
+"""Tools for training scripts, with the names and config keys of Alink's documentation.
+
+They leave eager execution on.
+"""

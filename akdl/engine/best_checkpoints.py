@@ -84,7 +84,10 @@ class BestCheckpoints:
 
 
 def best_checkpoints(train_config: Mapping[str, Any], folder: Optional[str], metric: str) -> Optional[BestCheckpoints]:
-    """Read the keys of a train config; None without `keep_best_checkpoints`. `metric` is the default metric."""
+    """Read the keys of a train config.
+
+    The result is None without `keep_best_checkpoints`. `metric` is the default metric.
+    """
     count = train_config.get("keep_best_checkpoints")
     if count is None:
         return None

@@ -1,7 +1,10 @@
-"""The same number of steps for each worker that trains an Estimator in step, however many rows each of them has.
+"""The same number of steps for each worker that trains an Estimator in step.
 
-An Estimator under MultiWorkerMirroredStrategy fails inside TensorFlow when one worker runs out of rows before another. The
-workers agree on the largest number of steps through TensorFlow, as only their scripts have the number of rows that they read.
+The workers may have different numbers of rows.
+
+An Estimator under MultiWorkerMirroredStrategy fails inside TensorFlow when one worker runs out of
+rows before another. The workers agree on the largest number of steps through TensorFlow, as only
+their scripts have the number of rows that they read.
 """
 
 import logging

@@ -61,7 +61,8 @@ def train_in_group(estimator: Any, train_spec: Any, eval_spec: Any) -> None:
             writer = tf.compat.v1.summary.FileWriter(folder, filename_suffix=".evaluator")
         # The Estimator takes its writer from this cache, and there is no public way to hand it one.
         tf.compat.v1.summary.FileWriterCache._cache[folder] = writer
-    # Only this entry point starts the servers of a group; it requires an eval_spec even without an evaluator.
+    # Only this entry point starts the servers of a group; it requires an eval_spec even without an
+    # evaluator.
     require_estimator("train_in_group").train_and_evaluate(estimator, train_spec, eval_spec)
 
 
@@ -106,7 +107,10 @@ def require_number(metrics: Mapping[str, Any]) -> None:
 
 
 def train_spec(input_fn: Any, max_steps: Optional[int], hooks: Sequence[object], listeners: Sequence[object]) -> Any:
-    """Return a `tf.estimator.TrainSpec`; TensorFlow 1 has no parameter for listeners, so they are left out there."""
+    """Return a `tf.estimator.TrainSpec`.
+
+    TensorFlow 1 has no parameter for listeners, so they are left out there.
+    """
     kind = require_estimator("train_spec").TrainSpec
     if "saving_listeners" not in kind._fields:
         return kind(input_fn, max_steps, hooks)

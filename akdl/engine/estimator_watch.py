@@ -1,6 +1,7 @@
-"""An Estimator's training in an operator: checkpoints in the operator's folder, reports, and requests to stop.
+"""Checkpoints, reports and requests to stop of an Estimator's training in an operator.
 
-Workers in step have to end at the same step, and their Estimators have no channel to agree on one, so they ignore requests.
+Workers in step have to end at the same step, and their Estimators have no channel to agree on one,
+so they ignore requests.
 """
 
 import logging

@@ -45,9 +45,9 @@ def parse_feature_specs(example_config: Sequence[Mapping[str, Any]]) -> Dict[str
     """Return the features that an example config describes.
 
     Args:
-        example_config: One mapping per feature: `name`, `dtype` (a key of `dtype_str_map`, or a dtype), `shape` (of one
-            row) and `feature_type`: "FixedLenFeature" (default), "FixedLenSequenceFeature" or "VarLenFeature", or the
-            class of this name in `tf.io`.
+        example_config: One mapping per feature: `name`, `dtype` (a key of `dtype_str_map`, or a
+            dtype), `shape` (of one row) and `feature_type`: "FixedLenFeature" (default),
+            "FixedLenSequenceFeature" or "VarLenFeature", or the class of this name in `tf.io`.
 
     Returns:
         Name to feature, the argument of `get_example_parser`.
@@ -61,13 +61,15 @@ def parse_feature_specs(example_config: Sequence[Mapping[str, Any]]) -> Dict[str
 def get_example_parser(feature_specs: Mapping[str, Any], label_col: str, weight_col: Optional[str] = None) -> Parser:
     """Return a function from serialized rows to (features, label), or (features, label, weight).
 
-    It takes a string tensor of shape [n], or [] for one row, and returns the features by name and the label, each of
-    shape [n] + the feature's shape. A FixedLenSequenceFeature is padded to the longest row of the batch.
+    It takes a string tensor of shape [n], or [] for one row, and returns the features by name and
+    the label, each of shape [n] + the feature's shape. A FixedLenSequenceFeature is padded to the
+    longest row of the batch.
 
     Args:
         feature_specs: See `parse_feature_specs`; including the label.
         label_col: Name of the label.
-        weight_col: Name of a feature with one number per row: its weight in the loss of Keras. float32, shape [n].
+        weight_col: Name of a feature with one number per row: its weight in the loss of Keras.
+            float32, shape [n].
 
     Raises:
         ValueError: The label or the weight is not among the features.
@@ -90,7 +92,10 @@ def get_columns_parser(
     columns: Sequence[TableColumn],
     exact_doubles: bool = False,
 ) -> Optional[ColumnsParser]:
-    """Return a function from batches of `tf_context.batches` to the result of `get_example_parser` for the same rows.
+    """Return a function from batches of columns to features and label.
+
+    The batches are from `tf_context.batches`, and the result is the one of `get_example_parser` for
+    the same rows.
 
     Args:
         feature_specs: See `get_example_parser`, as for `label_col` and `weight_col`.
@@ -98,7 +103,8 @@ def get_columns_parser(
         exact_doubles: As in `task_config.tf_context.exact_doubles`.
 
     Returns:
-        The function; None unless every feature is one column of the same type, a number, a string or a list.
+        The function; None unless every feature is one column of the same type, a number, a string
+        or a list.
 
     Raises:
         ValueError: See `get_example_parser`.
@@ -131,12 +137,14 @@ def get_feature_placeholders(
 ) -> Dict[str, Any]:
     """Return the placeholders for the inputs of a served model.
 
-    They are the argument of `tf.estimator.export.build_raw_serving_input_receiver_fn`; their first dimension is the batch.
+    They are the argument of `tf.estimator.export.build_raw_serving_input_receiver_fn`; their first
+    dimension is the batch.
 
     Args:
-        placeholders_config: One mapping per input: `name`, `dtype` and `shape`, as in `parse_feature_specs`.
-        export_batch_dim: Add a batch dimension of any size before `shape`. By default the first dimension of `shape` is the
-            batch.
+        placeholders_config: One mapping per input: `name`, `dtype` and `shape`, as in
+            `parse_feature_specs`.
+        export_batch_dim: Add a batch dimension of any size before `shape`. By default the first
+            dimension of `shape` is the batch.
         ignored: Other keys, so that a whole export config can be passed; a warning lists them.
 
     Raises:
@@ -184,10 +192,10 @@ def get_dataset(
         num_parallel_calls: Batches that are parsed at the same time.
         shuffle_factor: Rows are shuffled within a buffer of this many batches; 0 keeps their order.
         prefetch_buffer_size: Batches that are prepared in advance; None for no buffer.
-        post_process_dataset: Function from a dataset of single parsed rows, (features, label), to another dataset. It makes
-            the input slower, as rows pass through it one by one.
-        example_parser: Function from serialized rows, shape [n], to (features, label); replaces `feature_specs` and
-            `label_col`.
+        post_process_dataset: Function from a dataset of single parsed rows, (features, label), to
+            another dataset. It makes the input slower, as rows pass through it one by one.
+        example_parser: Function from serialized rows, shape [n], to (features, label); replaces
+            `feature_specs` and `label_col`.
         weight_col: See `get_example_parser`; batches are (features, label, weight) then.
         seed: Fixes the order of shuffled rows; None for a new order each time.
         ignored: Other keys, so that a whole train config can be passed; a warning lists them.
@@ -218,7 +226,7 @@ def get_dataset(
 
 
 def get_dataset_fn(**dataset_args: Any) -> Callable[[], Any]:
-    """Return a function without arguments that calls `get_dataset` with these arguments: the `input_fn` of an Estimator."""
+    """Return `get_dataset` with its arguments: the `input_fn` of an Estimator."""
     return functools.partial(get_dataset, **dataset_args)
 
 
@@ -240,7 +248,10 @@ def _check_roles(feature_specs: Mapping[str, Any], label_col: str, weight_col: O
 def _split(
     tensors: Mapping[str, Any], feature_specs: Mapping[str, Any], label_col: str, weight_col: Optional[str], shape: Any
 ) -> Tuple[Any, ...]:
-    """Return (features, label) or (features, label, weight) from the tensors of rows; `shape` is the shape of the weight."""
+    """Return (features, label) or (features, label, weight) from the tensors of rows.
+
+    `shape` is the shape of the weight.
+    """
     features = {
         name: tensor if tensor.dtype == feature_specs[name].dtype else tf.cast(tensor, feature_specs[name].dtype)
         for name, tensor in tensors.items()

@@ -1,6 +1,7 @@
 """`model.fit` with checkpoints, reports and requests to stop.
 
-A process alone resumes inside an epoch, after the rows that it has trained on; a group repeats an unfinished epoch.
+A process alone resumes inside an epoch, after the rows that it has trained on; a group repeats an
+unfinished epoch.
 """
 
 import json
@@ -29,8 +30,9 @@ _Step = Callable[[object], Mapping[str, float]]  # the values are tensors
 class Plan(NamedTuple):
     """The arguments of `fit`.
 
-    `input_fn` returns the training data: one pass over the rows, or infinitely many if `steps`, the steps of an epoch, is set.
-    Its argument `seed` fixes the order of the rows. Of `train_config`, `seed` and the keys for checkpoints are read.
+    `input_fn` returns the training data: one pass over the rows, or infinitely many if `steps`, the
+    steps of an epoch, is set. Its argument `seed` fixes the order of the rows. Of `train_config`,
+    `seed` and the keys for checkpoints are read.
     """
 
     input_fn: Callable[..., Any]
@@ -174,7 +176,7 @@ class _Fit:
         return history
 
     def _next_call(self, progress: "_Progress") -> Tuple[Any, int, Optional[int], Optional[EpochEnd]]:
-        """Return data, last epoch and steps of the next call of `model.fit`, and the callback that ends it."""
+        """Return data, last epoch, steps and closing callback of the next call of `model.fit`."""
         (epoch, batch), (epochs, steps) = (progress.epoch, progress.batch), self._plan[2:4]
         if steps is not None:
             data = self._plan.input_fn(seed=self._seed)
@@ -184,7 +186,8 @@ class _Fit:
                 data = data.skip(epoch * steps + batch)
             # The rest of an epoch has fewer steps than the others, so it is a call of its own.
             return (data, epoch + 1, steps - batch, None) if batch else (data, epochs, steps, None)
-        # The order of an epoch depends on the seed and its number alone, so a resumed epoch can skip the rows it has seen.
+        # The order of an epoch depends on the seed and its number alone, so a resumed epoch can
+        # skip the rows it has seen.
         data = self._plan.input_fn(seed=None if self._seed is None else self._seed + epoch)
         # With a seed each epoch has a dataset of its own, and so a call of its own.
         is_single = self._seed is not None or batch > 0
@@ -193,7 +196,10 @@ class _Fit:
 
 
 class _Progress(tf.train.experimental.PythonState):  # type: ignore[misc]
-    """Progress of the training, a part of each checkpoint: `batch` steps of epoch `epoch`, and the logs of earlier epochs."""
+    """Progress of the training, a part of each checkpoint.
+
+    It has `batch` steps of epoch `epoch`, and the logs of earlier epochs.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -224,9 +230,9 @@ class _Saved:
         if is_keras_3():
             model.optimizer.build(model.trainable_variables)
         self._checkpoint = tf.train.Checkpoint(model=model, optimizer=model.optimizer, progress=self.progress)
-        # All workers have to read variables that are sums over workers, so all write a checkpoint; only the chief's is used.
-        # The name is hidden, because the folder is not the script's: a warning lists files that a
-        # script leaves.
+        # All workers have to read variables that are sums over workers, so all write a checkpoint;
+        # only the chief's is used. The name is hidden, because the folder is not the script's: a
+        # warning lists files that a script leaves.
         path = folder.path if is_chief else tempfile.mkdtemp(prefix=".", dir=work_dir)
         keep = (keep or None) if is_chief else 1
         self._manager = tf.train.CheckpointManager(self._checkpoint, path, keep, checkpoint_name="checkpoint")
@@ -260,7 +266,10 @@ class _Saved:
         logger.info("resumed from %s: %d epochs, %d steps", path, progress.epoch, progress.step)
 
     def save(self) -> Optional[str]:
-        """Write a checkpoint and return its path, on the chief. All workers in step have to call this."""
+        """Write a checkpoint and return its path, on the chief.
+
+        All workers in step have to call this.
+        """
         self.progress.saves += 1
         path: str = self._manager.save(checkpoint_number=self.progress.saves, options=self._options)
         return path if self._is_chief else None
@@ -324,7 +333,10 @@ class _EpochCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
 
 
 class _StepCallback(_EpochCallback):
-    """Also progress, reports and checkpoints at the end of a step; Keras makes no such calls for parameter servers."""
+    """Also progress, reports and checkpoints at the end of a step.
+
+    Keras makes no such calls for parameter servers.
+    """
 
     # Steps of this call's epoch that are counted already.
     _seen = 0

@@ -26,22 +26,25 @@ def generate_run_config(
     """Return a `tf.estimator.RunConfig` for this process's place in TF_CONFIG.
 
     - With parameter servers: asynchronous training; the Estimator sees only the servers and itself.
-    - Several workers without parameter servers: `MultiWorkerMirroredStrategy`. It needs graph mode, which this call switches
-      on, so call it before any eager computation.
+    - Several workers without parameter servers: `MultiWorkerMirroredStrategy`. It needs graph mode,
+      which this call switches on, so call it before any eager computation.
     - A chief alone, or no TF_CONFIG: plain training in one process.
 
     Args:
         intra_op_parallelism_threads: Threads of one operation.
         inter_op_parallelism_threads: Operations that run at the same time.
         log_device_placement: Log the device of each operation.
-        save_checkpoints_steps: Steps between two checkpoints; None with `save_checkpoints_secs`, or for no checkpoints.
+        save_checkpoints_steps: Steps between two checkpoints; None with `save_checkpoints_secs`, or
+            for no checkpoints.
         log_step_count_steps: Steps between two lines of the log; None for no lines.
         keep_checkpoint_max: Checkpoints to keep; 0 or None for all.
         device_count: Device type to the number of devices to use, such as {"GPU": 0}.
-        gpu_devices: The GPUs to use in this process alone: numbers, or "0,1". Sets CUDA_VISIBLE_DEVICES and removes
-            TF_CONFIG from the environment; several are used with `MirroredStrategy`.
-        save_checkpoints_secs: Seconds between two checkpoints; not together with `save_checkpoints_steps`, and not for workers
-            in step: they write a checkpoint together, and their clocks do not agree on a step.
+        gpu_devices: The GPUs to use in this process alone: numbers, or "0,1". Sets
+            CUDA_VISIBLE_DEVICES and removes TF_CONFIG from the environment; several are used with
+            `MirroredStrategy`.
+        save_checkpoints_secs: Seconds between two checkpoints; not together with
+            `save_checkpoints_steps`, and not for workers in step: they write a checkpoint together,
+            and their clocks do not agree on a step.
         model_dir: Folder of the checkpoints; None if the Estimator gets it.
         ignored: Other keys, so that a whole train config can be passed.
 
@@ -64,7 +67,8 @@ def generate_run_config(
                 "save_checkpoints_steps instead"
             )
         if in_step and is_tensorflow_2():
-            # In eager mode the strategy starts a server at once, and then the Estimator a second one on the same port.
+            # In eager mode the strategy starts a server at once, and then the Estimator a second
+            # one on the same port.
             tf.compat.v1.disable_v2_behavior()
         strategy = tf.distribute.experimental.MultiWorkerMirroredStrategy() if in_step else None
     session_config = tf.compat.v1.ConfigProto(
@@ -80,9 +84,11 @@ def generate_run_config(
     # An evaluator is not a part of the cluster, so a filter would name a job that it does not have.
     if "ps" in cluster and read_task(os.environ)[0] != "evaluator":
         task = json.loads(os.environ["TF_CONFIG"])["task"]
-        # Without the filter a worker waits for all other workers, and hangs if one has ended already.
+        # Without the filter a worker waits for all other workers, and hangs if one has ended
+        # already.
         session_config.device_filters.extend(["/job:ps", "/job:{type}/task:{index}".format(**task)])
-    # The Estimator would neither evaluate nor export where TF_CONFIG names a cluster, even a cluster of one.
+    # The Estimator would neither evaluate nor export where TF_CONFIG names a cluster, even a
+    # cluster of one.
     with contextlib.nullcontext() if set(cluster) & {"ps", "worker"} else _without_tf_config():
         return estimator.RunConfig(
             train_distribute=strategy,
@@ -100,19 +106,28 @@ def generate_run_config(
 
 
 def read_cluster(environment: Mapping[str, str]) -> Dict[str, List[str]]:
-    """Return the `cluster` of TF_CONFIG: role to the "host:port" of each process; empty without TF_CONFIG."""
+    """Return the `cluster` of TF_CONFIG: role to the "host:port" of each process.
+
+    Empty without TF_CONFIG.
+    """
     cluster: Dict[str, List[str]] = json.loads(environment.get("TF_CONFIG") or "{}").get("cluster", {})
     return cluster
 
 
 def read_task(environment: Mapping[str, str]) -> Tuple[Optional[str], int]:
-    """Return this process's role and number in TF_CONFIG, such as ("chief", 0); the role is None without TF_CONFIG."""
+    """Return this process's role and number in TF_CONFIG, such as ("chief", 0).
+
+    The role is None without TF_CONFIG.
+    """
     task = json.loads(environment.get("TF_CONFIG") or "{}").get("task", {})
     return task.get("type"), int(task.get("index", 0))
 
 
 def in_step_workers(environment: Mapping[str, str]) -> int:
-    """Count the workers that train in step, with the chief; 0 with parameter servers and for a process alone."""
+    """Count the workers that train in step, with the chief.
+
+    The result is 0 with parameter servers and for a process alone.
+    """
     cluster = read_cluster(environment)
     if "worker" not in cluster or "ps" in cluster:
         return 0

@@ -1,4 +1,6 @@
-"""The distribution strategy for this process's role in TF_CONFIG, for Keras models and your own training loops.
+"""The distribution strategy for this process's role in TF_CONFIG.
+
+It is for Keras models and for your own training loops.
 
 Needs TensorFlow 2. Estimators get their strategy from `akdl.engine.run_config`.
 """
@@ -17,14 +19,17 @@ logger = logging.getLogger(__name__)
 
 
 def choose_strategy(task_config: TaskConfig) -> Any:
-    """Return the `tf.distribute.Strategy` for this process. Call it before any other use of TensorFlow.
+    """Return the `tf.distribute.Strategy` for this process.
+
+    Call it before any other use of TensorFlow.
 
     - A process alone, or an evaluator, which is never part of the cluster: the default strategy.
-    - Several workers without parameter servers: `MultiWorkerMirroredStrategy`. All workers, including the chief, train in
-      step; each has its own share of the rows. The batch size for Keras is the size of a step of the whole group.
-    - Parameter servers: `ParameterServerStrategy` on the chief, which hands out the work. In the other processes this call
-      starts a server and never returns; they are stopped when the chief has ended. Set the operator's `chiefCoordinates`,
-      as the chief trains on no rows.
+    - Several workers without parameter servers: `MultiWorkerMirroredStrategy`. All workers,
+      including the chief, train in step; each has its own share of the rows. The batch size for
+      Keras is the size of a step of the whole group.
+    - Parameter servers: `ParameterServerStrategy` on the chief, which hands out the work. In the
+      other processes this call starts a server and never returns; they are stopped when the chief
+      has ended. Set the operator's `chiefCoordinates`, as the chief trains on no rows.
 
     Raises:
         ValueError: There are parameter servers, but no workers besides the chief.
@@ -43,7 +48,8 @@ def choose_strategy(task_config: TaskConfig) -> Any:
             "set numWorkers to 2 or more, or numPSs to 0"
         )
     _require((2, 4), "ParameterServerStrategy")
-    # From TensorFlow's guide: calls to a process that has died fail, instead of waiting for it to come back.
+    # From TensorFlow's guide: calls to a process that has died fail, instead of waiting for it to
+    # come back.
     os.environ.setdefault("GRPC_FAIL_FAST", "use_caller")
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     if task_config.task_type != "chief":
@@ -79,7 +85,7 @@ def sum_over_workers(strategy: Any) -> Optional[Callable[[Sequence[float]], List
 
 
 def worker_sums(strategy: Any) -> Callable[[Any], Any]:
-    """Return a function that sums arrays over all workers as float64 and that all of them have to call.
+    """Return a function that sums arrays over all workers as float64; all of them call it.
 
     The array must not be empty: that kills the process.
     """

@@ -16,17 +16,21 @@ from akdl.runner.config import TaskConfig
 def sync_optimizer(optimizer: Any, task_config: TaskConfig) -> Tuple[Any, Any]:
     """Return an optimizer that makes one step from the gradients of all workers, and its hook.
 
-    Give the optimizer to the Estimator and the hook to `akdl.engine.train.train_estimator`, in `hooks` of train_config:
+    Give the optimizer to the Estimator and the hook to `akdl.engine.train.train_estimator`, in
+    `hooks` of train_config:
 
         optimizer, hook = sync_optimizer(tf.compat.v1.train.AdagradOptimizer(0.05), task_config)
         estimator = tf.compat.v1.estimator.DNNClassifier(..., optimizer=optimizer)
-        train_estimator(estimator, inputs, {"num_epochs": None, "max_steps": 500, "hooks": [hook], ...}, ...)
+        train_estimator(estimator, inputs, {"num_epochs": None, "max_steps": 500, "hooks": [hook],
+        ...}, ...)
 
-    Every step takes one batch of each worker, and training ends for all workers when one has no more rows. If their shares
-    differ in size, repeat the rows (`num_epochs` None) and set `max_steps`.
+    Every step takes one batch of each worker, and training ends for all workers when one has no
+    more rows. If their shares differ in size, repeat the rows (`num_epochs` None) and set
+    `max_steps`.
 
     Args:
-        optimizer: An optimizer of `tf.compat.v1.train`, for an Estimator of `tf.compat.v1.estimator` or a model function.
+        optimizer: An optimizer of `tf.compat.v1.train`, for an Estimator of
+            `tf.compat.v1.estimator` or a model function.
         task_config: The argument of `main`: the number of workers, and the role of this process.
     """
     replicas = task_config.num_workers
@@ -37,8 +41,9 @@ def sync_optimizer(optimizer: Any, task_config: TaskConfig) -> Tuple[Any, Any]:
 class _SyncHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
     """Replaces the hook of `SyncReplicasOptimizer.make_session_run_hook`, with two differences.
 
-    It hands out no tokens before the first step: with them, a fast worker takes the place of a late one. And it does not join
-    the thread that makes the steps, which still waits for gradients at the end: TensorFlow's join takes two minutes.
+    It hands out no tokens before the first step: with them, a fast worker takes the place of a late
+    one. And it does not join the thread that makes the steps, which still waits for gradients at
+    the end: TensorFlow's join takes two minutes.
     """
 
     def __init__(self, optimizer: Any, is_chief: bool) -> None:

@@ -307,7 +307,10 @@ def _row_parsing(input_config: Config, context: TFContext) -> Dict[str, Any]:
 def _columns_parsing(
     input_config: Config, specs: Optional[Mapping[str, object]], weight_col: Optional[str], context: TFContext
 ) -> Tuple[Optional[inputs.ColumnsParser], List[str]]:
-    """Return the function from columns to (features, label), and their names; None if rows have to be parsed."""
+    """Return the function from columns to (features, label), and their names.
+
+    The result is None if rows have to be parsed.
+    """
     if input_config.get("columns_parser") is not None:
         return input_config["columns_parser"], list(input_config["columns"])
     label = input_config.get("label_col")
@@ -330,7 +333,10 @@ def _export_dir(export_config: Config, task_config: TaskConfig) -> str:
 
 
 def _in_common_steps(train_config: Config, task_config: TaskConfig) -> Config:
-    """Return the config with the same number of steps for all workers; smaller shares are repeated."""
+    """Return the config with the same number of steps for all workers.
+
+    Smaller shares are repeated.
+    """
     epochs, batch_size = _required(train_config, "num_epochs"), _required(train_config, "batch_size")
     if epochs is None:
         return train_config

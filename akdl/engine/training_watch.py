@@ -56,7 +56,10 @@ class TrainingWatch:
         self.stop = False
 
     def step_end(self, step: int, metrics: Callable[[], Mapping[str, Any]]) -> None:
-        """Report and look where it is due; `metrics` is called for a report only, as it reads from the device."""
+        """Report and look where it is due.
+
+        `metrics` is called for a report only, as it reads from the device.
+        """
         if self.is_report_due():
             self.report(step, metrics())
         self.look()

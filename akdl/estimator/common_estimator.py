@@ -24,17 +24,21 @@ _estimator = require_estimator("CommonEstimator")
 class CommonEstimator(_estimator.Estimator):  # type: ignore[misc, name-defined]
     """An Estimator whose model is a `tf.keras.Model` that returns logits.
 
-    An Estimator builds separate graphs for training, for every evaluation, for prediction and for the export, and Keras layers
-    belong to the graph of their first call. So the model and the optimizer are made again in each graph.
+    An Estimator builds separate graphs for training, for every evaluation, for prediction and for
+    the export, and Keras layers belong to the graph of their first call. So the model and the
+    optimizer are made again in each graph.
 
     Args:
-        model: The model, or a function without arguments that makes it. A model of your own class needs `get_config` with the
-            arguments of `__init__`, and `from_config`, so that it can be made again; its weights are not copied.
-        head: Loss, metrics, predictions and export: a `akdl.estimator.head.UserDefineHead`, or a head of `tf.estimator`.
-        optimizer: An optimizer of `tf.keras.optimizers`, its name, such as "adam", or its config; for `UserDefineHead` also an
-            optimizer of `tf.compat.v1.train`.
+        model: The model, or a function without arguments that makes it. A model of your own class
+            needs `get_config` with the arguments of `__init__`, and `from_config`, so that it can
+            be made again; its weights are not copied.
+        head: Loss, metrics, predictions and export: a `akdl.estimator.head.UserDefineHead`, or a
+            head of `tf.estimator`.
+        optimizer: An optimizer of `tf.keras.optimizers`, its name, such as "adam", or its config;
+            for `UserDefineHead` also an optimizer of `tf.compat.v1.train`.
         config: A `tf.estimator.RunConfig`, best from `akdl.engine.run_config.generate_run_config`.
-        params: As in `tf.estimator.Estimator`, like `warm_start_from`; not passed to models and heads.
+        params: As in `tf.estimator.Estimator`, like `warm_start_from`; not passed to models and
+            heads.
         model_dir: Folder of the checkpoints, if the config does not set it.
 
     Raises:

@@ -18,7 +18,9 @@ _DEFAULT, _PREDICT = "serving_default", "predict"
 
 
 class Serving(NamedTuple):
-    """Variables that the exported graph reads from the checkpoint (None for an unknown shape), and its default signature.
+    """Variables that the exported graph reads, and its default signature.
+
+    The shape of a variable is None if it is unknown.
 
     `predict_is_default`: the head "predict" replaces a `serving_default` that cannot be exported.
     """
@@ -98,7 +100,10 @@ def try_evaluation(functions: Functions, input_fn: Callable[[], object], config:
 
 
 def variables_in_checkpoint() -> Dict[str, Optional[List[int]]]:
-    """Return the variables of the current graph that a checkpoint has; None for the shape of partitioned variables."""
+    """Return the variables of the current graph that a checkpoint has.
+
+    The value is the shape, and None for partitioned variables.
+    """
     found: Dict[str, Optional[List[int]]] = {}
     for variable in tf.compat.v1.global_variables():
         # A part of a partitioned variable is saved under the name of the whole.

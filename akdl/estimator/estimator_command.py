@@ -1,4 +1,7 @@
-"""`akdl estimator train --module my_code.py --path data/`: training with four functions from the command line."""
+"""Training with four functions from the command line.
+
+`akdl estimator train --module my_code.py --path data/`
+"""
 
 import argparse
 import logging

@@ -1,8 +1,9 @@
 """Training with four functions: train, evaluate, export; alone, or in the group of TF_CONFIG.
 
-In one process, the Estimator trains up to `train_max_steps`, from the newest checkpoint in `model_dir`, and evaluates new
-checkpoints at the times of `eval_start_delay_secs` and `eval_throttle_secs`. After the training, the last checkpoint is
-evaluated and exported. In a group, the chief evaluates and exports at the end (worker 0 if TF_CONFIG has no chief); during the
+In one process, the Estimator trains up to `train_max_steps`, from the newest checkpoint in
+`model_dir`, and evaluates new checkpoints at the times of `eval_start_delay_secs` and
+`eval_throttle_secs`. After the training, the last checkpoint is evaluated and exported. In a group,
+the chief evaluates and exports at the end (worker 0 if TF_CONFIG has no chief); during the
 training, only a process with the role `evaluator` evaluates, which needs the same `model_dir`.
 """
 
@@ -32,7 +33,8 @@ class Result(NamedTuple):
     """Result of a training.
 
     Attributes:
-        global_step: The global step of the last checkpoint; for workers in step, the steps of each of them.
+        global_step: The global step of the last checkpoint; for workers in step, the steps of each
+            of them.
         metrics: The last evaluation: `loss`, `global_step`, and the metrics of `model_fn`.
         exported: Folder of the SavedModel.
     """
@@ -59,21 +61,24 @@ def train(
         path: Argument of `train_input_fn` and `eval_input_fn`.
         params: See `akdl.estimator.parameters`; other parameters have their defaults.
         model_dir: Folder of the checkpoints. Training resumes from the newest one.
-        export_dir: Folder of the exports, each in a folder named by the time; by default `export` in `model_dir`.
+        export_dir: Folder of the exports, each in a folder named by the time; by default `export`
+            in `model_dir`.
         report: Receives lines about the progress; None logs them.
         own_rows: The data at `path` are rows of this worker alone.
-        task_config: The argument of the operator's `main`, for reports and its folder of checkpoints, which replaces
-            `model_dir`.
+        task_config: The argument of the operator's `main`, for reports and its folder of
+            checkpoints, which replaces `model_dir`.
 
     Returns:
-        The result; None in other roles than the chief. In a parameter server, this call does not return.
+        The result; None in other roles than the chief. In a parameter server, this call does not
+        return.
 
     Raises:
-        akdl.user_code.config_file.ConfigError: Parameters are wrong or a folder cannot be written; nothing was started.
-        akdl.user_code.module.UserModuleError: A function is missing, has a wrong signature or returns a wrong value; nothing
-            was trained.
-        akdl.engine.estimator_group.TrainingFailed: There are no rows to train on, the loss became NaN, or the model cannot be
-            evaluated or exported.
+        akdl.user_code.config_file.ConfigError: Parameters are wrong or a folder cannot be written;
+            nothing was started.
+        akdl.user_code.module.UserModuleError: A function is missing, has a wrong signature or
+            returns a wrong value; nothing was trained.
+        akdl.engine.estimator_group.TrainingFailed: There are no rows to train on, the loss became
+            NaN, or the model cannot be evaluated or exported.
         RuntimeError: This TensorFlow has no Estimator.
     """
     module_of_estimators = require_estimator("akdl.estimator")
@@ -140,7 +145,10 @@ _RUN_CONFIG_KEYS = ("save_checkpoints_steps", "save_checkpoints_secs", "keep_che
 
 
 def _max_steps(train_max_steps: Optional[int], config: Any, workers: int, report: Report) -> Optional[int]:
-    """Return the global step that ends the training: a step of all workers in step together counts as one."""
+    """Return the global step that ends the training.
+
+    A step of all workers in step together counts as one.
+    """
     # An evaluator has no strategy, so it assumes one device per worker: it must stop at the same
     # step.
     replicas = getattr(config.train_distribute, "num_replicas_in_sync", workers) or 1
@@ -186,8 +194,8 @@ def _model_fn(functions: Functions, every_steps: Optional[int], report: Report) 
 class _Evaluations(tf.compat.v1.train.CheckpointSaverListener):  # type: ignore[misc]
     """Evaluates new checkpoints as often as the spec allows, and the last one.
 
-    `tf.estimator.train_and_evaluate` ignores `eval_start_delay_secs` in one process, and it neither evaluates nor exports if a
-    second run has nothing left to train.
+    `tf.estimator.train_and_evaluate` ignores `eval_start_delay_secs` in one process, and it neither
+    evaluates nor exports if a second run has nothing left to train.
     """
 
     def __init__(self, estimator: Any, eval_spec: Any, report: Report) -> None:

@@ -1,7 +1,9 @@
-"""Exporters of Estimators: at the end of the training, for the best model so far, or at each evaluation.
+"""Exporters of Estimators.
 
-The exported models take serialized Examples, and are written below `export/NAME` in the Estimator's folder. A `feature_spec`
-describes a request, so it does not include the label.
+They write at the end of the training, for the best model so far, or at each evaluation.
+
+The exported models take serialized Examples, and are written below `export/NAME` in the Estimator's
+folder. A `feature_spec` describes a request, so it does not include the label.
 """
 
 import json
@@ -17,24 +19,35 @@ _estimator = require_estimator("akdl.estimator.exporters")
 
 
 def model_final_exporter(model_name: str, feature_spec: Mapping[str, object]) -> Any:
-    """Return an exporter that writes one model at the end of the training; `feature_spec` maps names to features of `tf.io`."""
+    """Return an exporter that writes one model at the end of the training.
+
+    `feature_spec` maps names to features of `tf.io`.
+    """
     return _estimator.FinalExporter(name=model_name, serving_input_receiver_fn=_receiver(feature_spec))
 
 
 def model_best_exporter(model_name: str, feature_spec: Mapping[str, object], metric: str = "auc", bigger: bool = True) -> Any:
-    """Return an exporter that writes a model if its evaluation is better than all before, including earlier runs."""
+    """Return an exporter that writes a model if its evaluation is the best so far.
+
+    Earlier runs count as well.
+    """
     return _BestExporter(model_latest_exporter(model_name, feature_spec, exports_to_keep=1), metric, bigger)
 
 
 def model_latest_exporter(model_name: str, feature_spec: Mapping[str, object], exports_to_keep: int = 3) -> Any:
-    """Return an exporter that writes a model at each evaluation, and keeps the newest `exports_to_keep`."""
+    """Return an exporter that writes a model at each evaluation.
+
+    It keeps the newest `exports_to_keep`.
+    """
     return _estimator.LatestExporter(
         name=model_name, serving_input_receiver_fn=_receiver(feature_spec), exports_to_keep=exports_to_keep
     )
 
 
 class _BestExporter(_estimator.Exporter):  # type: ignore[misc, name-defined]
-    """Exports a model if it is better than the last exported one, whose evaluation is in `best.json`.
+    """Exports a model if it is better than the last exported one.
+
+    The evaluation of that one is in `best.json`.
 
     TensorFlow's own exporter also exports the first model of each run, even if it is worse.
     """

@@ -21,7 +21,10 @@ ARGUMENTS: Mapping[str, List[str]] = {
 
 
 class Functions:
-    """The four functions of a module or namespace with their arguments `path` and `params`, of which each call gets a copy."""
+    """The four functions of a module or namespace, with their arguments.
+
+    Each call gets `path`, and a copy of `params`.
+    """
 
     def __init__(self, module: Any, path: str, params: Mapping[str, object]) -> None:
         mistakes = signature_mistakes(module)
@@ -61,7 +64,10 @@ class Functions:
         return spec
 
     def input_fn(self, name: str, distributed: bool, own_rows: bool) -> Callable[[], Any]:
-        """Return `train_input_fn` or `eval_input_fn`; with `own_rows` no strategy may shard its dataset."""
+        """Return `train_input_fn` or `eval_input_fn`.
+
+        With `own_rows` no strategy may shard its dataset.
+        """
         function = getattr(self._module, name)
 
         def make_input() -> Any:

@@ -5,8 +5,9 @@
     def main(task_config):
         functions_script.main(task_config, "my_functions.py")
 
-User parameters override the user file `parameters.json`, or the one that the parameter `parameters` names. `path` replaces the
-file with this worker's rows, and `model_dir` the folder of checkpoints in the work folder; `checkpointDir` replaces both.
+User parameters override the user file `parameters.json`, or the one that the parameter `parameters`
+names. `path` replaces the file with this worker's rows, and `model_dir` the folder of checkpoints
+in the work folder; `checkpointDir` replaces both.
 """
 
 import os
@@ -24,7 +25,9 @@ _OWN_PARAMS = ("parameters", "path", "model_dir", "runner")
 
 
 def main(task_config: Any, module: Union[ModuleType, str]) -> None:
-    """Train on the rows of this worker; the chief exports to `saved_model_dir`, or else writes the model as rows.
+    """Train on the rows of this worker.
+
+    The chief exports to `saved_model_dir`, or else writes the model as rows.
 
     Args:
         task_config: The argument of the operator's `main`.

@@ -1,4 +1,7 @@
-"""`train_and_evaluate` for an Estimator in one process or in a group, with or without an evaluator."""
+"""`train_and_evaluate` for an Estimator in one process or in a group.
+
+A group may have an evaluator or not.
+"""
 
 import contextlib
 import logging
@@ -16,16 +19,21 @@ logger = logging.getLogger(__name__)
 
 
 def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any) -> Optional[Dict[str, Any]]:
-    """Train and evaluate like `tf.estimator.train_and_evaluate`; in a group of TF_CONFIG, evaluate and export on the chief.
+    """Train and evaluate like `tf.estimator.train_and_evaluate`.
 
-    TensorFlow evaluates and exports a group in a process of the role `evaluator` only. The groups of an operator have no such
-    process, so the chief evaluates the last checkpoint after the training and calls the exporters. If there is an evaluator, it
-    alone calls them, and the chief's evaluation has the name `<name>_chief`.
+    In a group of TF_CONFIG, evaluate and export on the chief.
 
-    If nothing is left to train, TensorFlow does nothing; here the last checkpoint is evaluated and exported.
+    TensorFlow evaluates and exports a group in a process of the role `evaluator` only. The groups
+    of an operator have no such process, so the chief evaluates the last checkpoint after the
+    training and calls the exporters. If there is an evaluator, it alone calls them, and the chief's
+    evaluation has the name `<name>_chief`.
+
+    If nothing is left to train, TensorFlow does nothing; here the last checkpoint is evaluated and
+    exported.
 
     Returns:
-        The last evaluation; None in other roles than the chief. In a parameter server, this call does not return.
+        The last evaluation; None in other roles than the chief. In a parameter server, this call
+        does not return.
     """
     distributed, chief = estimator_group.is_group(estimator.config), estimator_group.is_chief(estimator.config)
     folders = ExportFolders(estimator)
@@ -66,10 +74,13 @@ def _finish(estimator: Any, eval_spec: Any) -> Dict[str, Any]:
 
 
 class ExportFolders:
-    """The right to write into the folders of the exporters, for the first process of a group that claims it.
+    """The right to write into the folders of the exporters.
 
-    The chief cannot detect an evaluator, which is not a part of the cluster. An evaluator claims before each of its exports,
-    and the chief before its only export, after the training. The chief removes an older claim when it starts.
+    The first process of a group that claims it has it.
+
+    The chief cannot detect an evaluator, which is not a part of the cluster. An evaluator claims
+    before each of its exports, and the chief before its only export, after the training. The chief
+    removes an older claim when it starts.
     """
 
     def __init__(self, estimator: Any) -> None:

@@ -1,7 +1,8 @@
 """The head of a model with one logit: its loss, metrics, predictions and exports.
 
-With logits z and labels y, both of shape [n, 1], the loss is the mean of -y log p - (1 - y) log(1 - p) for classification,
-where p = 1 / (1 + exp(-z)), and of (z - y)^2 for regression. Regularization losses are added to both.
+With logits z and labels y, both of shape [n, 1], the loss is the mean of -y log p - (1 - y) log(1 -
+p) for classification, where p = 1 / (1 + exp(-z)), and of (z - y)^2 for regression. Regularization
+losses are added to both.
 """
 
 import functools
@@ -19,7 +20,10 @@ REGRESSION = "regression"
 
 
 class PredictionKeys:
-    """Keys of a head's predictions: the constants of TensorFlow's own heads, which are not public there."""
+    """Keys of a head's predictions.
+
+    TensorFlow's own heads have the same constants, which are not public there.
+    """
 
     LOGITS = "logits"
     LOGISTIC = "logistic"
@@ -29,10 +33,13 @@ class PredictionKeys:
 
 
 class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
-    """A head for one logit, to use or to derive from; `task_type` is "classification" or "regression".
+    """A head for one logit, to use or to derive from.
 
-    Hooks are called in addition to the hooks of a TrainSpec or EvalSpec. `scaffold` is a `tf.compat.v1.train.Scaffold` for
-    initialization and saving, such as an `init_fn` that fills an embedding, or a `saver`.
+    `task_type` is "classification" or "regression".
+
+    Hooks are called in addition to the hooks of a TrainSpec or EvalSpec. `scaffold` is a
+    `tf.compat.v1.train.Scaffold` for initialization and saving, such as an `init_fn` that fills an
+    embedding, or a `saver`.
     """
 
     def __init__(
@@ -73,7 +80,9 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
         mode: Optional[str] = None,
         regularization_losses: Optional[Sequence[Any]] = None,
     ) -> Any:
-        """Return the mean loss of the rows plus the regularization losses, for labels of shape [n] or [n, 1].
+        """Return the mean loss of the rows plus the regularization losses.
+
+        Labels have the shape [n] or [n, 1].
 
         `features` and `mode` are for heads that derive from this one.
         """
@@ -83,8 +92,9 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
     def predictions(self, logits: Any, keys: Optional[Sequence[str]] = None) -> Dict[str, Any]:
         """Return the predictions by `PredictionKeys`; `keys` None for all.
 
-        They are `logits` [n, 1]; for classification `logistic` [n, 1], the probability of class 1, `probabilities` [n, 2] and
-        `class_ids` int64 [n, 1], 1 where the logit is above 0; for regression `predictions` [n, 1].
+        They are `logits` [n, 1]; for classification `logistic` [n, 1], the probability of class 1,
+        `probabilities` [n, 2] and `class_ids` int64 [n, 1], 1 where the logit is above 0; for
+        regression `predictions` [n, 1].
         """
         found = {PredictionKeys.LOGITS: logits}
         if self._task_type == REGRESSION:
@@ -103,8 +113,9 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
     def metrics(self, regularization_losses: Optional[Sequence[Any]] = None) -> Dict[str, Any]:
         """Return the metrics of an evaluation by name, before the first row.
 
-        `average_loss` is the mean over all rows without regularization; a difference between `label/mean` and `prediction/mean`
-        is the bias of the model. Classification also has `accuracy` and `auc`.
+        `average_loss` is the mean over all rows without regularization; a difference between
+        `label/mean` and `prediction/mean` is the bias of the model. Classification also has
+        `accuracy` and `auc`.
         """
         keras = tf.keras.metrics
         found = {name: keras.Mean(name=name.replace("/", "_")) for name in ("average_loss", "label/mean", "prediction/mean")}
@@ -153,8 +164,9 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
     ) -> Any:
         """Return the `tf.estimator.EstimatorSpec` of a mode.
 
-        To train, pass an `optimizer`, see `akdl.estimator.optimizers.maker`, or a `train_op_fn`, a function from a loss to an
-        operation that trains. `update_ops` are further operations of a step, such as the updates of batch normalization.
+        To train, pass an `optimizer`, see `akdl.estimator.optimizers.maker`, or a `train_op_fn`, a
+        function from a loss to an operation that trains. `update_ops` are further operations of a
+        step, such as the updates of batch normalization.
         """
         keys = tf.estimator.ModeKeys
         predictions = self.predictions(logits)

@@ -11,11 +11,12 @@ import tensorflow as tf
 
 
 def maker(optimizer: Any) -> Callable[[], Any]:
-    """Return a function that makes an optimizer with the settings of the given one, for another graph.
+    """Return a function that makes the same optimizer again, for another graph.
 
-    The variables of an optimizer belong to one graph, and an Estimator builds several. It only takes the Keras optimizers that
-    TensorFlow 2.11 moved to `tf.keras.optimizers.legacy`; newer ones are translated, also from a name such as "adam" or a
-    config. Optimizers of `tf.compat.v1.train` stay unchanged.
+    The variables of an optimizer belong to one graph, and an Estimator builds several. It only
+    takes the Keras optimizers that TensorFlow 2.11 moved to `tf.keras.optimizers.legacy`; newer
+    ones are translated, also from a name such as "adam" or a config. Optimizers of
+    `tf.compat.v1.train` stay unchanged.
     """
     if isinstance(optimizer, tf.compat.v1.train.Optimizer):
         return lambda: optimizer

@@ -1,7 +1,10 @@
-"""The parameters of a training with four functions: their defaults, and the rules between them; see docs/estimator.md.
+"""The parameters of a training with four functions: their defaults, and the rules between them.
 
-Workers in step save checkpoints together, and their clocks do not agree on a step. So there `save_checkpoints_steps` is 1000 by
-default, and `save_checkpoints_secs` is refused. All other keys belong to the user's functions.
+See docs/estimator.md.
+
+Workers in step save checkpoints together, and their clocks do not agree on a step. So there
+`save_checkpoints_steps` is 1000 by default, and `save_checkpoints_secs` is refused. All other keys
+belong to the user's functions.
 """
 
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
@@ -31,7 +34,9 @@ _NEAR = 0.87
 
 
 def with_defaults(*layers: Optional[Mapping[str, object]], in_step: bool = False) -> Dict[str, Any]:
-    """Return the defaults, overridden by each layer in turn, such as `parameters.json` and then `--set`; None is a value.
+    """Return the defaults, overridden by each layer in turn.
+
+    A layer is such as `parameters.json` and then `--set`. None is a value.
 
     `save_checkpoints_steps` alone replaces the default of `save_checkpoints_secs`.
     """

@@ -1,4 +1,7 @@
-"""Hooks of a training with four functions: progress, the last checkpoint, and a check of the graph."""
+"""Hooks of a training with four functions.
+
+They report progress, save the last checkpoint, and check the graph.
+"""
 
 import os
 import time
@@ -65,7 +68,10 @@ class SaveAtEnd(tf.compat.v1.train.CheckpointSaverHook):  # type: ignore[misc]
 
 
 class GraphChecks(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
-    """Refuses, before the first step, a graph that would train without end or lacks variables of the export."""
+    """Refuses a graph that would train without end or lacks variables of the export.
+
+    The check is made before the first step.
+    """
 
     def __init__(self, file: str, exported: Mapping[str, Optional[List[int]]]) -> None:
         self._file = file
@@ -95,7 +101,10 @@ class GraphChecks(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
 
 
 def saving_hooks(config: Any, is_chief: bool, in_step: bool) -> List[Any]:
-    """Return the hook that saves at the end if no other hook saves; all workers in step take part in saving."""
+    """Return the hook that saves at the end if no other hook saves.
+
+    All workers in step take part in saving.
+    """
     if config.save_checkpoints_steps is not None or config.save_checkpoints_secs is not None:
         return []
     if is_chief:

@@ -1,1 +1,1 @@
-"""Training, evaluation and prediction of Keras models from the `awf_*` functions of a user's module."""
+"""Training, evaluation and prediction of Keras models from a user's `awf_*` functions."""

@@ -1,10 +1,14 @@
-"""Callbacks at the ends of steps and epochs: early stopping, learning rates, TensorBoard, callbacks of Keras.
+"""Callbacks at the ends of steps and epochs.
 
-All workers have the same metrics, so their callbacks make the same decisions. The state of a callback goes into checkpoints.
+They are early stopping, learning rates, TensorBoard, and callbacks of Keras.
 
-Keras' own EarlyStopping and ReduceLROnPlateau do not fit: they take `val_auc(0)` for a loss, only warn of a metric that does
-not exist, change one of several optimizers, and Keras 2 restores the best weights before the last checkpoint is written, so
-that a longer training could not resume from it.
+All workers have the same metrics, so their callbacks make the same decisions. The state of a
+callback goes into checkpoints.
+
+Keras' own EarlyStopping and ReduceLROnPlateau do not fit: they take `val_auc(0)` for a loss, only
+warn of a metric that does not exist, change one of several optimizers, and Keras 2 restores the
+best weights before the last checkpoint is written, so that a longer training could not resume from
+it.
 """
 
 import inspect
@@ -78,7 +82,10 @@ class Callback:
 
 
 class _Monitor(Callback):
-    """Counts in `waited` the epochs without a better metric; mode "auto" chooses the direction by the metric's name."""
+    """Counts in `waited` the epochs without a better metric.
+
+    Mode "auto" chooses the direction by the metric's name.
+    """
 
     kept: Sequence[str] = ("best", "waited")
 
@@ -172,7 +179,10 @@ class ReduceLROnPlateau(_Monitor):
 
 
 class LearningRateSchedule(Callback):
-    """Sets the rate of one optimizer, or all, before each epoch, from `{"0": 0.1, "5": 0.01}` or a function (epoch, rate)."""
+    """Sets the rate of one optimizer, or all, before each epoch.
+
+    The rates are `{"0": 0.1, "5": 0.01}`, or a function of epoch and rate.
+    """
 
     def __init__(
         self, rates: Optional[Mapping[str, float]] = None, function: Optional[str] = None, optimizer: Optional[int] = None
@@ -195,7 +205,10 @@ class LearningRateSchedule(Callback):
 
 
 class TensorBoard(Callback):
-    """Writes metrics for TensorBoard, on the chief: training to `log_dir/train`, validation to `log_dir/validation`."""
+    """Writes metrics for TensorBoard, on the chief.
+
+    Training goes to `log_dir/train`, and validation to `log_dir/validation`.
+    """
 
     def __init__(self, log_dir: str, every_steps: Optional[int] = None) -> None:
         self.log_dir, self._every = log_dir, every_steps
@@ -226,9 +239,12 @@ class TensorBoard(Callback):
 
 
 class KerasCallback(Callback):
-    """A callback class of Keras, or of the user's module, called for epochs, and for steps without their loss.
+    """A callback class of Keras, or of the user's module.
 
-    On its model, `stop_training` ends the training and `optimizer` is the first optimizer. Its state is not in checkpoints.
+    It is called for epochs, and for steps without their loss.
+
+    On its model, `stop_training` ends the training and `optimizer` is the first optimizer. Its
+    state is not in checkpoints.
     """
 
     # A training that a callback has stopped stays stopped when it is resumed.
@@ -279,7 +295,10 @@ class _ModelView:
 
 
 class CheckpointSettings(NamedTuple):
-    """Arguments of the callback `checkpoint`, which writes every `every_epochs` epochs and also every `every_steps` steps."""
+    """Arguments of the callback `checkpoint`.
+
+    It writes every `every_epochs` epochs, and also every `every_steps` steps.
+    """
 
     path: str
     every_epochs: int = 1
@@ -333,7 +352,8 @@ def checkpoint_settings(specs: Sequence[Any]) -> Optional[CheckpointSettings]:
 
 def _write_scalar(name: str, value: Any, step: int) -> None:
     """Write one value in the form that TensorBoard's plugin "scalars" reads."""
-    # In newer versions `tf.summary.scalar` needs the package tensorboard, which is only necessary to view the files.
+    # In newer versions `tf.summary.scalar` needs the package tensorboard, which is only necessary
+    # to view the files.
     kind = tf.compat.v1.SummaryMetadata
     metadata = kind(plugin_data=kind.PluginData(plugin_name="scalars"))
     tf.summary.write(name, tf.cast(value, tf.float32), step=step, metadata=metadata)

@@ -1,6 +1,10 @@
-"""Checkpoints of the runner: variables and the position in the data in one .npz file, readable without TensorFlow.
+"""Checkpoints of the Keras runner.
 
-The chief writes a file and renames it, so it is whole or missing. Every worker reads it, so hosts have to share the folder.
+A checkpoint is one .npz file with variables and the position in the data, readable without
+TensorFlow.
+
+The chief writes a file and renames it, so it is whole or missing. Every worker reads it, so hosts
+have to share the folder.
 """
 
 import json

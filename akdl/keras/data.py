@@ -1,8 +1,9 @@
 """The datasets of the user's functions, cut into one batch per replica and step.
 
-By default all workers of a group make the same dataset and share its rows, so that a group sees in each step the rows that one
-process would see. If workers have datasets of their own (`own`), they only share the batch size. A function with `batch_size`
-in its signature makes batches for one replica; else the runner makes the batches.
+By default all workers of a group make the same dataset and share its rows, so that a group sees in
+each step the rows that one process would see. If workers have datasets of their own (`own`), they
+only share the batch size. A function with `batch_size` in its signature makes batches for one
+replica; else the runner makes the batches.
 """
 
 import itertools
@@ -72,7 +73,10 @@ class DatasetSource:
         self._replica_batch = -(-batch_size // replicas)
 
     def datasets(self) -> Dict[str, Any]:
-        """Call the function and return its datasets by key: "" for a single dataset, "0", "1", ... for a tuple."""
+        """Call the function and return its datasets by key.
+
+        The key is "" for a single dataset, and "0", "1" and so on for a tuple.
+        """
         made = self._user.create(self._callback, self._config, batch_size=self._replica_batch)
         if isinstance(made, Mapping):
             named = {str(key): one for key, one in made.items()}
@@ -205,8 +209,9 @@ class DatasetSource:
 class Passes:
     """The steps of all passes over the training data, and this worker's position in them.
 
-    `seed` fixes the order of each pass. With `repeats` the next pass begins after the last row; by default empty steps follow
-    until `next_pass` is called, so that workers with fewer rows take part in the rest of an epoch.
+    `seed` fixes the order of each pass. With `repeats` the next pass begins after the last row; by
+    default empty steps follow until `next_pass` is called, so that workers with fewer rows take
+    part in the rest of an epoch.
     """
 
     def __init__(self, source: DatasetSource, seed: Optional[int], repeats: bool) -> None:

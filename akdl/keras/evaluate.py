@@ -41,8 +41,8 @@ def evaluate(
         worker_datasets: The datasets of each worker have its own rows.
 
     Returns:
-        A row per model: its name under "model", and a value per metric and dataset. With several datasets the metrics are named
-        `auc(0)`, `auc(1)`, or by the keys of a dict of datasets.
+        A row per model: its name under "model", and a value per metric and dataset. With several
+        datasets the metrics are named `auc(0)`, `auc(1)`, or by the keys of a dict of datasets.
 
     Raises:
         akdl.user_code.config_file.ConfigError: The config is wrong; lists all mistakes.

@@ -1,7 +1,7 @@
 """Training a Keras model from the callbacks of a user's module, alone or in the group of TF_CONFIG.
 
-Methods with a sum over the group (`Group.sum`, `Training.weights`, `_save`, `_export`) have to be called by all workers in the
-same order, or all of them hang.
+Methods with a sum over the group (`Group.sum`, `Training.weights`, `_save`, `_export`) have to be
+called by all workers in the same order, or all of them hang.
 """
 
 import logging
@@ -109,7 +109,8 @@ class _KerasTraining:
         folder: Optional[CheckpointFolder],
     ) -> None:
         self._config, self._user = config, user
-        # The group comes first: a strategy for several workers has to exist before the first variable.
+        # The group comes first: a strategy for several workers has to exist before the first
+        # variable.
         self._settings = checkpoint_settings(config.get("callbacks", []))
         self._callbacks = make_callbacks(config.get("callbacks", []), user.module)
         self._group = group = Group(devices=config.get("devices"))
@@ -153,7 +154,8 @@ class _KerasTraining:
         self._training = Training(group, model, optimizers, user.module, config.get("epochs", 1))
         self._history: List[Dict[str, float]] = []
         self._rows = 0.0
-        # Mistakes that would otherwise appear after an epoch, or after the last step, are errors now.
+        # Mistakes that would otherwise appear after an epoch, or after the last step, are errors
+        # now.
         self._validation.prepare(model, self._heads, self._objective)
         self._features = sample.features
         if "save_path" in config:
@@ -187,7 +189,8 @@ class _KerasTraining:
             for callback in self._callbacks:
                 callback.epoch_begin(training, epoch)
         if self._seed is not None and self._step.has_random_state:
-            # Random numbers in the model depend on seed and epoch alone, so that a resumed training draws the same ones.
+            # Random numbers in the model depend on seed and epoch alone, so that a resumed training
+            # draws the same ones.
             tf.random.set_seed(self._seed + epoch)
             self._step.renew()
         start, steps_before = time.monotonic(), training.steps
@@ -251,7 +254,10 @@ class _KerasTraining:
         return next((callback.stopped for callback in self._callbacks if callback.stopped), "a callback set stop")
 
     def _save(self, settings: CheckpointSettings) -> None:
-        """Write a checkpoint on the chief; all workers take part, as some variables are sums over workers."""
+        """Write a checkpoint on the chief.
+
+        All workers take part, as some variables are sums over workers.
+        """
         group, training, passes = self._group, self._training, self._passes
         arrays: Dict[str, Any] = {}
         states = [

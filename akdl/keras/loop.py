@@ -1,8 +1,8 @@
-"""Training steps: the loss over the rows of all workers, and gradients for one or several optimizers.
+"""Training steps: the loss over the rows of all workers, and the gradients.
 
-The runner has its own loop instead of `Model.fit` for three reasons: the loss of a step is the mean over the rows of all
-workers, even if their shares differ; each of several optimizers changes its own variables; and workers without rows take part
-until the last worker has no more rows.
+The runner has its own loop instead of `Model.fit` for three reasons: the loss of a step is the mean
+over the rows of all workers, even if their shares differ; each of several optimizers changes its
+own variables; and workers without rows take part until the last worker has no more rows.
 """
 
 import functools
@@ -214,7 +214,10 @@ class LossError(ValueError):
 
 
 class Stepped(NamedTuple):
-    """Result of a step: the rows of all workers, 0 at the end of the data, and the loss over them."""
+    """Result of a step: the rows of all workers, and the loss over them.
+
+    0 rows stand for the end of the data.
+    """
 
     rows: int
     loss: Any
@@ -256,7 +259,10 @@ class Evaluation:
         return logs
 
     def try_on(self, part: Part, outputs: Any, where: str) -> None:
-        """Call loss and metrics once, to refuse labels, weights and outputs that do not fit together."""
+        """Call loss and metrics once on a part.
+
+        This refuses labels, weights and outputs that do not fit together, before the training.
+        """
         try:
             self._metrics.update_in_graph(part.label, outputs, part.weight)
             if self._objective is not None:

@@ -1,4 +1,7 @@
-"""A test call of a model on the first batch of a dataset; an error names the user's line and the shapes."""
+"""A test call of a model on the first batch of a dataset.
+
+An error names the user's line and the shapes.
+"""
 
 import os
 import re

@@ -1,7 +1,7 @@
 """Optimizers, losses, metrics and schedules from the names and arguments of a config.
 
-A name is looked up in the user's module first, then in Keras, ignoring case and underscores: "AUC" and "auc",
-"BinaryCrossentropy" and "binary_crossentropy".
+A name is looked up in the user's module first, then in Keras, ignoring case and underscores: "AUC"
+and "auc", "BinaryCrossentropy" and "binary_crossentropy".
 """
 
 import inspect
@@ -58,7 +58,10 @@ def make_loss(spec: Named, user: Any) -> Any:
 
 
 def make_metric(spec: Named, user: Any, label: Any = None, output: Any = None) -> Any:
-    """Return a metric; "accuracy" becomes the class for the shapes of label and output, as in Keras."""
+    """Return a metric.
+
+    "accuracy" becomes the class for the shapes of label and output, as in Keras.
+    """
     name, args = name_and_args(spec)
     args.setdefault("name", metric_name(spec))
     # The class depends on shapes, as in `model.compile`. A user's own function of this name wins.
@@ -111,7 +114,8 @@ def unknown_names(config: Mapping[str, Any], user: Any) -> List[str]:
     Nothing is made here, because this runs before the group: a strategy for several workers has to
     exist before the first variable, and optimizers and metrics have variables.
     """
-    # Without making objects, as a strategy for several workers has to exist before the first variable.
+    # Without making objects, as a strategy for several workers has to exist before the first
+    # variable.
     keras = tf.keras
     found: List[str] = []
 
@@ -180,7 +184,10 @@ class Heads:
         return [values] * len(self.names)
 
     def specs(self, what: str, given: Any, default: Any) -> List[Any]:
-        """Return the config of each output, from a mapping by name, a list in order, or one value for all."""
+        """Return the config of each output.
+
+        It is given as a mapping by name, a list in order, or one value for all.
+        """
         if isinstance(given, Mapping) and "name" not in given:
             unknown = [name for name in given if name not in self.names]
             if unknown:
@@ -191,7 +198,10 @@ class Heads:
 
 
 def _named_in(path: str, given: Any) -> Iterator[Tuple[str, Named]]:
-    """Yield path and spec in a part of a config: a spec, a list of specs, or either of them by output."""
+    """Yield path and spec in a part of a config.
+
+    The part is a spec, a list of specs, or either of them by output.
+    """
     if isinstance(given, str) or (isinstance(given, Mapping) and "name" in given):
         yield path, given
     elif isinstance(given, Mapping):
@@ -203,7 +213,10 @@ def _named_in(path: str, given: Any) -> Iterator[Tuple[str, Named]]:
 
 
 def _check_arguments(function: Any, args: Mapping[str, object], skip: int) -> None:
-    """Refuse arguments that are not in a signature; the first `skip` of a plain function are not from the config."""
+    """Refuse arguments that are not in a signature.
+
+    The first `skip` of a plain function are not from the config.
+    """
     try:
         parameters = list(inspect.signature(function).parameters.values())
     # Some builtins have no signature. Their own error, when they are called, has to do.

@@ -5,9 +5,9 @@
     def main(task_config):
         operator.main(task_config, "my_callbacks.py")
 
-User parameters: `config`, the task config, as an object, as JSON text, or as the name of a user file; `task`, "train"
-(default), "evaluate" or "predict". All other user parameters are values of placeholders. `${DATASET_FILE}$` is the TFRecord
-file with this worker's rows.
+User parameters: `config`, the task config, as an object, as JSON text, or as the name of a user
+file; `task`, "train" (default), "evaluate" or "predict". All other user parameters are values of
+placeholders. `${DATASET_FILE}$` is the TFRecord file with this worker's rows.
 """
 
 import json
@@ -28,9 +28,12 @@ _OWN_PARAMS = ("config", "task")
 
 
 def main(task_config: Any, module: Union[ModuleType, str], config: Union[str, Mapping[str, Any], None] = None) -> None:
-    """Run the task of the user parameters; without a `saved_model_dir`, "train" writes the model as rows.
+    """Run the task of the user parameters.
 
-    A dataset from `${DATASET_FILE}$` has the rows of one worker; other datasets have to be the same on all workers.
+    Without a `saved_model_dir`, "train" writes the model as rows.
+
+    A dataset from `${DATASET_FILE}$` has the rows of one worker; other datasets have to be the same
+    on all workers.
 
     Args:
         task_config: The argument of the operator's `main`.

@@ -1,4 +1,7 @@
-"""Predictions of models for the features of `awf_create_predict_dataset_fn`, as arrays or in files."""
+"""Predictions of models for the features of `awf_create_predict_dataset_fn`.
+
+They are arrays for an operator, and files for the command line.
+"""
 
 import csv
 import json
@@ -41,7 +44,8 @@ def predict(
 ) -> PredictResult:
     """Write the predictions to a file.
 
-    In a group every worker calls this and writes its share to a file with its number: `out-00000-of-00003.csv`.
+    In a group every worker calls this and writes its share to a file with its number:
+    `out-00000-of-00003.csv`.
 
     Args:
         config: A predict config with `output`, or the path of its JSON file.
@@ -100,8 +104,9 @@ def predict_batches(
 ) -> Iterator[Columns]:
     """Yield the predictions of this worker batch by batch: column name to array, one entry per row.
 
-    A model with one output has the column `prediction`, a model with several outputs a column per output; with several models
-    the names start with the model's name. Features in `keep` of the config come first.
+    A model with one output has the column `prediction`, a model with several outputs a column per
+    output; with several models the names start with the model's name. Features in `keep` of the
+    config come first.
 
     Args:
         config: A predict config; `output` is not read.

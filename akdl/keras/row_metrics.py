@@ -18,8 +18,8 @@ from akdl.tf_version import tf_version
 class Metrics:
     """The metrics of all outputs on this worker.
 
-    As in Keras, `metrics` count all rows equally and `weighted_metrics` by their weights. A weighted metric whose name is taken
-    is called `weighted_...`.
+    As in Keras, `metrics` count all rows equally and `weighted_metrics` by their weights. A
+    weighted metric whose name is taken is called `weighted_...`.
     """
 
     def __init__(self, config: Mapping[str, Any], user: Any, heads: Heads, label: Any, outputs: Any) -> None:
@@ -108,7 +108,10 @@ def with_rank_of(output: Any, label: Any, weight: Any) -> Tuple[Any, Any]:
 
 
 def traced_once(function: Callable[..., object]) -> Any:
-    """Return a `tf.function` with one trace for all sizes of batches, as the last batch is smaller."""
+    """Return a `tf.function` with one trace for all sizes of batches.
+
+    The last batch is smaller, and a second trace costs as much as the first.
+    """
     if tf_version() >= (2, 9):
         return tf.function(function, reduce_retracing=True)
     return tf.function(function, experimental_relax_shapes=True)

@@ -20,8 +20,9 @@ class FeaturesError(ValueError):
 class SavedFunction:
     """A SavedModel that is called with features, like its original model.
 
-    An export of Keras 3 has the function `serve`, a SavedModel of Keras 2 can be called. Both contain the structure of the
-    model's inputs. Other SavedModels only have a signature, which takes its inputs by name.
+    An export of Keras 3 has the function `serve`, a SavedModel of Keras 2 can be called. Both
+    contain the structure of the model's inputs. Other SavedModels only have a signature, which
+    takes its inputs by name.
     """
 
     def __init__(self, path: str, name: str) -> None:
@@ -56,7 +57,11 @@ class SavedFunction:
         self.input_names = list(self._inputs) if isinstance(self._inputs, Mapping) else [str(spec.name) for spec in flat]
 
     def __call__(self, features: Any, training: Any = None, mask: Any = None) -> Any:
-        """Return the outputs for features: in the structure of the inputs, a dict by input names, or a tensor for one input."""
+        """Return the outputs for features.
+
+        Features are in the structure of the inputs, a dict by input names, or a tensor for one
+        input.
+        """
         return self._function(self._arranged(features), *self._rest)
 
     def _arranged(self, features: Any) -> Any:
@@ -103,7 +108,7 @@ class SavedFunction:
 
 
 def describe(structure: Any) -> str:
-    """Describe dtypes and shapes of tensors, or of their specs: `(string[?, 2], {'x': float32[?]})`."""
+    """Describe dtypes and shapes of tensors or specs: `(string[?, 2], {'x': float32[?]})`."""
     if isinstance(structure, Mapping):
         return "{" + ", ".join(f"{key!r}: {describe(one)}" for key, one in structure.items()) + "}"
     if isinstance(structure, (list, tuple)):

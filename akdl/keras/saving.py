@@ -45,7 +45,10 @@ def try_export(model: Any, features: Any, trained: Any) -> None:
 
 
 def save_model(model: Any, path: str, group: Group, features: Any = None) -> Optional[str]:
-    """Write a SavedModel, whole or not at all, and return its path, on the chief; all workers have to call this."""
+    """Write a SavedModel, whole or not at all, and return its path, on the chief.
+
+    All workers have to call this.
+    """
     parent = os.path.dirname(os.path.abspath(path))
     if group.is_chief:
         os.makedirs(parent, exist_ok=True)
@@ -135,7 +138,10 @@ def _load_saved_model(path: str, name: str) -> Any:
 
 @contextmanager
 def _load_model_takes_folders(name: str) -> Iterator[None]:
-    """Make `tf.keras.models.load_model` of Keras 3 take SavedModels, so that an `awf_load_model_fn` for Keras 2 works."""
+    """Make `tf.keras.models.load_model` of Keras 3 take SavedModels.
+
+    So an `awf_load_model_fn` that was written for Keras 2 works.
+    """
     if not is_keras_3():
         yield
         return
@@ -172,7 +178,10 @@ def _write(model: Any, path: str, features: Any = None) -> None:
 
 
 def _export(model: Any, path: str, features: Any) -> None:
-    """Export with Keras 3, which loses dtypes and names of the inputs of a subclassed model: they come from `features`."""
+    """Export with Keras 3.
+
+    It loses dtypes and names of the inputs of a subclassed model, so they come from `features`.
+    """
     if features is None or _knows_its_inputs(model):
         model.export(path, verbose=False)
         return
@@ -183,7 +192,10 @@ def _export(model: Any, path: str, features: Any) -> None:
 
 
 def _specs(features: Any) -> Any:
-    """Return specs for any number of rows, with the names of Keras 2: by key, else input_1, input_2, ..."""
+    """Return specs for any number of rows, with the names that Keras 2 gives.
+
+    A name is the key in a dict, or otherwise input_1, input_2 and so on.
+    """
     single = len(tf.nest.flatten(features)) == 1
 
     def spec(path: Any, one: Any) -> Any:

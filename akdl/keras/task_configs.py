@@ -35,9 +35,10 @@ def prepare(
     user: Optional[UserModule] = None,
     look: Optional[Callable[[Mapping[str, Any], Any], List[str]]] = None,
 ) -> Dict[str, Any]:
-    """Return the config, or the config in a file, with its placeholders filled in, after all checks.
+    """Return a config, or the config in a file, filled in and checked.
 
-    The callbacks of `user` have to exist and to take the arguments of the config. `look` returns further mistakes.
+    The callbacks of `user` have to exist and to take the arguments of the config. `look` returns
+    further mistakes.
     """
     mistakes: List[str] = []
     filled = fill_in(read_config(config) if isinstance(config, str) else config, placeholders or {}, mistakes)
@@ -55,7 +56,10 @@ def prepare(
 
 
 def fill_in(value: object, placeholders: Mapping[str, str], mistakes: List[str], path: str = "") -> Any:
-    """Replace `${NAME}$` at any depth; names without a value, here or in the environment, are added to `mistakes`."""
+    """Replace `${NAME}$` at any depth.
+
+    Names without a value, here or in the environment, are added to `mistakes`.
+    """
     if isinstance(value, Mapping):
         return {key: fill_in(one, placeholders, mistakes, f"{path}.{key}") for key, one in value.items()}
     if isinstance(value, (list, tuple)):

@@ -52,7 +52,10 @@ class UserModule:
         return self.has(name) and argument in inspect.signature(getattr(self.module, name)).parameters
 
     def mistakes(self, name: str, config: Mapping[str, Any], injected: Mapping[str, object]) -> List[str]:
-        """List the reasons that a callback cannot be called; `injected` is passed where its signature has the names."""
+        """List the reasons that a callback cannot be called.
+
+        `injected` is passed where its signature has the names.
+        """
         key = CALLBACKS[name]
         if not self.has(name):
             return [f"{self.file} has to define {name}"]

@@ -46,7 +46,7 @@ class Validation:
         self._samples = {}
 
     def run(self) -> Dict[str, float]:
-        """Return the metrics of all datasets by name: `val_auc`, or `val_auc(0)` for several datasets."""
+        """Return the metrics of all datasets by name: `val_auc`, for several `val_auc(0)`."""
         logs: Dict[str, float] = {}
         for key, dataset in self._datasets.items():
             found = self._evaluation.run(self._source, dataset)

@@ -1,10 +1,13 @@
-"""The argument of a user's `main`: a task config, with the names and meanings of Alink's documentation.
+"""The argument of a user's `main`: a task config.
 
-`dataset_file` and `dataset_length` wait until this worker's whole share has arrived; everything else, including
-`tf_context.flink_stream_dataset()`, is available at once.
+Its names and meanings are the ones of Alink's documentation.
 
-A script may derive one config from another: `TrainTaskConfig(saved_model_dir=folder, **task_config.__dict__)`. So each class
-accepts the arguments of the other classes and ignores them.
+`dataset_file` and `dataset_length` wait until this worker's whole share has arrived; everything
+else, including `tf_context.flink_stream_dataset()`, is available at once.
+
+A script may derive one config from another:
+`TrainTaskConfig(saved_model_dir=folder, **task_config.__dict__)`. So each class accepts the arguments
+of the other classes and ignores them.
 """
 
 from typing import TYPE_CHECKING, Any, Callable, Dict, Generic, Optional, Sequence, TypeVar
@@ -44,13 +47,14 @@ class TaskConfig:
         task_type: The `task.type` entry of TF_CONFIG: "chief", "worker" or "ps".
         task_index: The `task.index` entry of TF_CONFIG.
         work_dir: A private folder of this process, removed when the task ends.
-        user_params: The operator's `userParams`. Numbers and booleans also act as text, see `akdl.runner.user_params`.
-            "ALINK:bc_k" is the path of extra input k as plain text.
-        extra_inputs: The inputs that every process receives completely, in order, see `akdl.runner.extra_inputs`.
-        checkpoint_dir: The operator's `checkpointDir`, the same for all members and all attempts: a local path, or an
-            address such as s3://bucket/folder; None when it is not set.
-        log_dir: A folder for TensorBoard's files below the operator's `logDir`, the same for all members of this run. Its
-            files are kept; None when `logDir` is not set.
+        user_params: The operator's `userParams`. Numbers and booleans also act as text, see
+            `akdl.runner.user_params`. "ALINK:bc_k" is the path of extra input k as plain text.
+        extra_inputs: The inputs that every process receives completely, in order, see
+            `akdl.runner.extra_inputs`.
+        checkpoint_dir: The operator's `checkpointDir`, the same for all members and all attempts: a
+            local path, or an address such as s3://bucket/folder; None when it is not set.
+        log_dir: A folder for TensorBoard's files below the operator's `logDir`, the same for all
+            members of this run. Its files are kept; None when `logDir` is not set.
         attempt: Number of Flink's attempt to run this group, counted from 0; each restart adds 1.
         reports: Storage for the values of `report`.
         others: Arguments of other task configs, which are ignored.
@@ -87,14 +91,17 @@ class TaskConfig:
         self.reports = Reports() if reports is None else reports
 
     def report(self, step: Optional[int] = None, **metrics: Any) -> None:
-        """Report the training's progress; any process may call this at any time and any number of times.
+        """Report the training's progress.
 
-        A call takes microseconds and does not block. The latest value of each metric is sent twice a second, and the Flink side
-        logs it every few seconds.
+        Any process may call this at any time and any number of times.
+
+        A call takes microseconds and does not block. The latest value of each metric is sent twice
+        a second, and the Flink side logs it every few seconds.
 
         Args:
             step: Steps made so far; by default the last reported number.
-            metrics: Numbers by name, such as `loss=0.25`. A tensor is read, which waits for its computation.
+            metrics: Numbers by name, such as `loss=0.25`. A tensor is read, which waits for its
+                computation.
 
         Raises:
             TypeError: A value is not a number.
@@ -113,7 +120,9 @@ class _FileTaskConfig(TaskConfig):
 
     @_OfRows
     def dataset_file(self) -> str:
-        """Path of a TFRecord file with this worker's rows as tf.train.Example, which can be read any number of times.
+        """Path of a TFRecord file with this worker's rows as tf.train.Example.
+
+        It can be read any number of times.
 
         Waits until the file is complete.
 
@@ -172,22 +181,28 @@ class StreamTaskConfig(TaskConfig):
         self._committed = 0
 
     def dataset_fn(self) -> Any:
-        """Return a tf.data.Dataset of serialized tf.train.Example over the arriving rows; it can be iterated once.
+        """Return a tf.data.Dataset of serialized tf.train.Example over the arriving rows.
 
-        Iterating waits for rows, and ends with the stream. A second iteration yields no rows and logs a warning.
+        It can be iterated once.
+
+        Iterating waits for rows, and ends with the stream. A second iteration yields no rows and
+        logs a warning.
         """
         return self.tf_context.flink_stream_dataset()
 
     def commit(self, rows: Optional[int] = None) -> None:
-        """Mark rows as done, together with all output written so far, so that they are not replayed after a failure.
+        """Mark rows as done, together with all output written so far.
 
-        Requires the operator's parameter replay="uncommitted"; rows that are not committed are then passed to the script again
-        when it restarts after a failure. Rows arrive in chunks, and only an explicit number commits part of a chunk.
+        They are not replayed after a failure.
+
+        Requires the operator's parameter replay="uncommitted"; rows that are not committed are then
+        passed to the script again when it restarts after a failure. Rows arrive in chunks, and only
+        an explicit number commits part of a chunk.
 
         Args:
-            rows: Number of rows done since the last commit, in the order of the dataset. By default all rows of the chunks
-                that the dataset has read completely, which is too many where `prefetch`, `shuffle` or parallel calls read
-                ahead.
+            rows: Number of rows done since the last commit, in the order of the dataset. By default
+                all rows of the chunks that the dataset has read completely, which is too many where
+                `prefetch`, `shuffle` or parallel calls read ahead.
 
         Raises:
             RuntimeError: The operator does not wait for commits.

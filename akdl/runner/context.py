@@ -32,8 +32,10 @@ class TFContext:
         rows: Storage of the rows while they arrive.
         columns: Columns of the table that feeds the script, in order.
         exact_doubles: DOUBLE columns hold 8 bytes in a bytes feature instead of a float32.
-        shares: Returns the result of `shares()` once it is complete; None where only this process's rows are known.
-        is_alone: The process trains without a group. In a group, Keras would derive the number of steps from one share.
+        shares: Returns the result of `shares()` once it is complete; None where only this process's
+            rows are known.
+        is_alone: The process trains without a group. In a group, Keras would derive the number of
+            steps from one share.
     """
 
     def __init__(
@@ -51,11 +53,13 @@ class TFContext:
         self._is_alone = is_alone
 
     def shares(self) -> List[Share]:
-        """Return the files of all workers that receive rows, in the order of the workers; waits until all are complete.
+        """Return the files of all workers that receive rows, in the order of the workers.
 
-        All paths can be read on this host. Outside a group, the only file is this process's own. With a coordinating chief, all
-        workers write their files. In other groups, a worker writes its file when its script requests the shares or its own
-        file.
+        Waits until all are complete.
+
+        All paths can be read on this host. Outside a group, the only file is this process's own.
+        With a coordinating chief, all workers write their files. In other groups, a worker writes
+        its file when its script requests the shares or its own file.
 
         Raises:
             akdl.process.channel.ChannelError: The rows did not arrive completely.
@@ -70,14 +74,18 @@ class TFContext:
         buffer_size: Optional[int] = None,
         num_parallel_reads: Optional[int] = None,
     ) -> Any:
-        """Return a `tf.data.Dataset` of serialized tf.train.Example, usable while rows still arrive.
+        """Return a `tf.data.Dataset` of serialized rows, usable while rows still arrive.
 
-        Each element is a scalar string. Iterating waits for rows and ends after the last one. The arguments exist for scripts
-        written for Alink and have no effect: the data is not compressed. Distribution strategies do not shard the dataset, see
-        `akdl.features.unsharded`. Its length is known under the same conditions as for `batches`.
+        Each row is a tf.train.Example.
+
+        Each element is a scalar string. Iterating waits for rows and ends after the last one. The
+        arguments exist for scripts written for Alink and have no effect: the data is not
+        compressed. Distribution strategies do not shard the dataset, see `akdl.features.unsharded`.
+        Its length is known under the same conditions as for `batches`.
 
         Raises:
-            akdl.process.channel.ChannelError: While iterating, when the rows did not arrive completely.
+            akdl.process.channel.ChannelError: While iterating, when the rows did not arrive
+                completely.
         """
         import tensorflow as tf  # late: some scripts do not use TensorFlow, or configure it first
 
@@ -98,30 +106,34 @@ class TFContext:
     ) -> Any:
         """Return a `tf.data.Dataset` of batches of rows, usable while rows still arrive.
 
-        Batches are built from whole columns without parsing, in a third to a fifth of the time of `flink_stream_dataset()` with
-        a parser.
+        Batches are built from whole columns without parsing, in a third to a fifth of the time of
+        `flink_stream_dataset()` with a parser.
 
-        In a process without a group, the dataset has a length (`cardinality()`) if all rows have arrived, and `model.fit` then
-        makes exactly as many steps. The method waits for up to 16 MB of rows; `dataset_length` waits for all rows.
+        In a process without a group, the dataset has a length (`cardinality()`) if all rows have
+        arrived, and `model.fit` then makes exactly as many steps. The method waits for up to 16 MB
+        of rows; `dataset_length` waits for all rows.
 
         Args:
             batch_size: Rows in a batch; the last one may be smaller.
             defaults: Column name to the value that replaces null.
             columns: Names of the columns to read; None for all.
-            shuffle_rows: Size of the shuffle buffer in rows; 0 keeps the order. Half of the buffer is emitted at once, so
-                it should be several times `batch_size`.
-            num_epochs: Passes over the rows, without a break between batches; None repeats indefinitely. Streams and
-                operators with `readOnce` allow one pass.
-            seed: Fixes the shuffled order; None uses the seed of `tf.random.set_seed`, or a new one each time.
-            parallel: Threads that convert strings and arrays ahead of the script, in order, up to 64 MB or a larger batch. By
-                default the process's share of the host's cores, at most `intraOpParallelism`; 1 and streams do not read ahead.
+            shuffle_rows: Size of the shuffle buffer in rows; 0 keeps the order. Half of the buffer
+                is emitted at once, so it should be several times `batch_size`.
+            num_epochs: Passes over the rows, without a break between batches; None repeats
+                indefinitely. Streams and operators with `readOnce` allow one pass.
+            seed: Fixes the shuffled order; None uses the seed of `tf.random.set_seed`, or a new one
+                each time.
+            parallel: Threads that convert strings and arrays ahead of the script, in order, up to
+                64 MB or a larger batch. By default the process's share of the host's cores, at most
+                `intraOpParallelism`; 1 and streams do not read ahead.
 
         Returns:
-            Each element maps column names to tensors of shape [batch], see `akdl.features.parse_examples`.
+            Each element maps column names to tensors of shape [batch], see
+            `akdl.features.parse_examples`.
 
         Raises:
-            ValueError: A column in `columns` does not exist, or see `akdl.features.feature_spec`; with `readOnce`, more
-                than one pass, and while iterating, a second one.
+            ValueError: A column in `columns` does not exist, or see `akdl.features.feature_spec`;
+                with `readOnce`, more than one pass, and while iterating, a second one.
         """
         if self.rows.is_once and num_epochs != 1:
             raise second_pass(num_epochs)
@@ -154,8 +166,8 @@ class TFContext:
     def _in_step(self, dataset: Any) -> Any:
         """Disable automatic read-ahead for a stream's dataset and for all datasets derived from it.
 
-        Otherwise `commit` would include rows that the script has not received, and a script that leaves its loop would wait for
-        rows.
+        Otherwise `commit` would include rows that the script has not received, and a script that
+        leaves its loop would wait for rows.
         """
         import tensorflow as tf
 

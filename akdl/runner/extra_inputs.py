@@ -1,7 +1,10 @@
-"""Inputs that every process of a group receives completely: validation rows, a base model, a dictionary.
+"""Inputs that every process of a group receives completely.
 
-Each input is a TFRecord file with its columns, and also a plain file in Alink's format: one line per row, fields separated by
-one space, no escaping, and "null" for null. That format is ambiguous; `rows` and `batches` return exact values.
+Examples are validation rows, a base model, or a dictionary.
+
+Each input is a TFRecord file with its columns, and also a plain file in Alink's format: one line
+per row, fields separated by one space, no escaping, and "null" for null. That format is ambiguous;
+`rows` and `batches` return exact values.
 """
 
 import datetime
@@ -37,7 +40,8 @@ class ExtraInput:
     def rows(self) -> Iterator[Dict[str, Any]]:
         """Yield each row as column name to bool, int, float, str, bytes, a list of these, or None.
 
-        Dates and times are numbers, as in `akdl.features.feature_spec`; DECIMAL is text. Needs no TensorFlow.
+        Dates and times are numbers, as in `akdl.features.feature_spec`; DECIMAL is text. Needs no
+        TensorFlow.
         """
         types = [type_of(column) for column in self.columns]
         with open(self.path, "rb") as file:

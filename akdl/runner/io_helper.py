@@ -1,4 +1,6 @@
-"""Models and files between a script and the table: functions that scripts written for Alink import from this module.
+"""Models and files between a script and the table.
+
+Scripts written for Alink import these functions from this module.
 
 The format of model tables is described in `akdl.storage.model_archive`.
 """
@@ -30,12 +32,15 @@ _FILES_OF_TRAINING = (
 
 
 def output_model_to_flink(model_dir: str, output_writer: Any) -> None:
-    """Write the SavedModel in `model_dir`, or one folder below, as rows of (model_id BIGINT, model_info STRING)."""
+    """Write the SavedModel in `model_dir`, or one folder below, as rows.
+
+    The rows are (model_id BIGINT, model_info STRING).
+    """
     write_model(model_dir, output_writer)
 
 
 def output_model_ckpt_to_flink(saved_model_dir: str, latest_ckpt_dir: str, output_writer: Any) -> None:
-    """Write a SavedModel, and the content of a folder with a checkpoint, as rows of one model table."""
+    """Write a SavedModel, and a folder with a checkpoint, as rows of one model table."""
     write_model(saved_model_dir, output_writer, checkpoint=latest_ckpt_dir)
 
 
@@ -43,7 +48,8 @@ def unpack_model_from_flink(model_path: str, work_dir: str) -> str:
     """Unpack a model table that arrived as an extra input, and return the path of the new folder.
 
     Args:
-        model_path: The file at `user_params["ALINK:bc_k"]`, with one line "model_id model_info" per row, in any order.
+        model_path: The file at `user_params["ALINK:bc_k"]`, with one line "model_id model_info" per
+            row, in any order.
         work_dir: The parent of the new folder, which is named like the zip file in row 0.
     """
     with open(model_path, encoding="utf-8") as lines:
@@ -61,7 +67,9 @@ def unpack_model_from_flink(model_path: str, work_dir: str) -> str:
 
 
 def remove_checkpoint_files(model_dir: str) -> None:
-    """Remove checkpoints, events and exports of an Estimator, so that training starts from scratch; other files stay.
+    """Remove checkpoints, events and exports of an Estimator, so that training starts from scratch.
+
+    Other files stay.
 
     `model_dir` may be an address that TensorFlow reads, such as "hdfs://...", or not exist.
     """

@@ -76,7 +76,10 @@ def keep_failure(
     environment: Mapping[str, str],
     failure: Failure,
 ) -> str:
-    """Write the file to a folder, and return a line for the error; a failure to write is such a line too."""
+    """Write the file to a folder, and return a line for the error.
+
+    A failure to write is such a line too.
+    """
     role = json.loads(cluster.tf_config)["task"]
     name = f"failure-{role['type']}-{role['index']}-{attempt}.tar"
     try:
@@ -146,7 +149,10 @@ def _without_secrets(environment: Mapping[str, str]) -> Dict[str, str]:
 
 
 def _add_files(archive: tarfile.TarFile, task: Task, extra_folder: str) -> List[str]:
-    """Add the files of the work folder and of the extra inputs, and return the names of files for which there is no room."""
+    """Add the files of the work folder and of the extra inputs.
+
+    The result has the names of files for which there is no room.
+    """
     left, left_out = FILES_BYTES, []
 
     def fitting(entry: tarfile.TarInfo) -> Optional[tarfile.TarInfo]:

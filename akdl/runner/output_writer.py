@@ -42,10 +42,12 @@ def check_example(example: object) -> None:
 
 
 def _outputs(values: Mapping[str, Any], columns: Sequence[TableColumn]) -> Iterator[Output]:
-    """Messages of a few MB with the rows of a batch; a smaller unit takes less memory at each step on the way.
+    """Messages of a few MB with the rows of a batch.
 
-    All messages are made before the first is sent: a batch is written as a whole or not at all. Messages beyond `KEPT_BYTES`
-    are dropped and made again later.
+    A smaller unit takes less memory at each step on the way.
+
+    All messages are made before the first is sent: a batch is written as a whole or not at all.
+    Messages beyond `KEPT_BYTES` are dropped and made again later.
     """
     values = {name: _sliceable(cells) for name, cells in values.items()}
     kept: Deque[Output] = deque()
@@ -112,7 +114,8 @@ class OutputWriter:
     Args:
         channel: The channel to the bridge.
         columns: The columns of `outputSchemaStr`.
-        wait_s: Longest time in seconds that a row waits for other rows of its message; None for no limit.
+        wait_s: Longest time in seconds that a row waits for other rows of its message; None for no
+            limit.
 
     Attributes:
         rows_written: Rows accepted so far.
@@ -137,13 +140,15 @@ class OutputWriter:
         """Send one row.
 
         Args:
-            example: A `tf.train.Example` whose features are named and typed like the columns of `outputSchemaStr`:
-                int64_list for BOOLEAN and integers, float_list for FLOAT and DOUBLE, bytes_list for strings and bytes.
-                A scalar column takes exactly one value. A column without a feature becomes null.
+            example: A `tf.train.Example` whose features are named and typed like the columns of
+                `outputSchemaStr`: int64_list for BOOLEAN and integers, float_list for FLOAT and
+                DOUBLE, bytes_list for strings and bytes. A scalar column takes exactly one value. A
+                column without a feature becomes null.
 
         Raises:
             TypeError: Not an Example, or a feature of another kind than its column's.
-            ValueError: An unknown column, a wrong number of values, or null in a column that is NOT NULL.
+            ValueError: An unknown column, a wrong number of values, or null in a column that is NOT
+                NULL.
             RuntimeError: `main` has returned.
             ChannelError: The Flink side has ended.
         """
@@ -165,9 +170,10 @@ class OutputWriter:
         """Send many rows at once, column by column; many times faster than `write`.
 
         Args:
-            values: Column name to an array of shape [rows], for an ARRAY column of shape [rows, n], a list of lists or a
-                `tf.SparseTensor`, whose empty rows are empty arrays. numpy arrays, lists and eager tensors are accepted. None
-                and masked cells become null; a missing column is null in every row.
+            values: Column name to an array of shape [rows], for an ARRAY column of shape [rows, n],
+                a list of lists or a `tf.SparseTensor`, whose empty rows are empty arrays. numpy
+                arrays, lists and eager tensors are accepted. None and masked cells become null; a
+                missing column is null in every row.
 
         Raises:
             ValueError: An unknown column, or columns of different length.
@@ -187,7 +193,9 @@ class OutputWriter:
                 self._send(output)
 
     def commit(self, rows: int) -> None:
-        """Mark so many input rows, counted from the script's start, and the output written for them as done.
+        """Mark so many input rows, and the output written for them, as done.
+
+        Rows are counted from the script's start.
 
         Raises:
             RuntimeError: `main` has returned.
@@ -199,7 +207,10 @@ class OutputWriter:
             self._send(Output(committed=rows))
 
     def pass_rows(self, rows: int) -> None:
-        """Record that the script requested more input after so many rows, so that their output is complete."""
+        """Record that the script has requested more input after so many rows.
+
+        So their output is complete, and event time may pass them.
+        """
         with self._lock:
             if not self._closed:
                 self._passed = rows
@@ -211,7 +222,9 @@ class OutputWriter:
             self._flush()
 
     def close(self) -> None:
-        """Send collected rows, reject further ones, and wait until the Flink side has received everything. Safe to call twice.
+        """Send collected rows, reject further ones, and wait for the Flink side.
+
+        It returns when the Flink side has received everything. Safe to call twice.
 
         Raises:
             ChannelError: The Flink side has ended.
@@ -290,7 +303,10 @@ class OutputWriter:
             yield message
 
     def _waited(self) -> Optional[Output]:
-        """Message with the collected rows; None if it would be empty, or another message is queued."""
+        """Message with the collected rows.
+
+        The result is None if it would be empty, or another message is queued.
+        """
         # The holder of the lock may wait for room in the queue, which only this thread makes:
         # waiting here would be a deadlock.
         if not self._lock.acquire(blocking=False):
@@ -303,7 +319,10 @@ class OutputWriter:
             self._lock.release()
 
     def _mark(self, message: Output) -> Output:
-        """Add the number of passed input rows, with the lock held: their output is in this message or an earlier one."""
+        """Add the number of passed input rows, with the lock held.
+
+        Their output is in this message or an earlier one.
+        """
         message.passed = self._sent_passed = self._passed
         return message
 

@@ -1,4 +1,7 @@
-"""`tensor_shapes.txt` and `tensor_types.txt` in the work folder, which scripts written for Alink read."""
+"""`tensor_shapes.txt` and `tensor_types.txt` in the work folder.
+
+Scripts written for Alink read them.
+"""
 
 import json
 import os
@@ -38,7 +41,10 @@ def write_tensor_shapes(rows: Any, columns: Sequence[TableColumn], work_dir: str
 
 
 def first_shape(rows: Any, name: str) -> Optional[List[int]]:
-    """Wait for the first rows and return the shape of the first valid cell of an ARRAY column; None without one."""
+    """Wait for the first rows and return the shape of the first valid cell of an ARRAY column.
+
+    The result is None without one.
+    """
     first = rows.first_columns()
     return None if first is None else _shapes(first).get(name)
 

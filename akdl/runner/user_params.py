@@ -1,14 +1,15 @@
 """`task_config.user_params`: JSON values that also act as their text.
 
-Alink's batch and training operators pass every parameter to a script as text, and its stream operators pass JSON types. So
-scripts contain `user_params["flag"] == "true"` as well as `if user_params["flag"]`, and both have to work. A number or a
-boolean is a Python number that also equals its JSON text, converts to it with `str`, and has the methods of a string:
+Alink's batch and training operators pass every parameter to a script as text, and its stream
+operators pass JSON types. So scripts contain `user_params["flag"] == "true"` as well as `if
+user_params["flag"]`, and both have to work. A number or a boolean is a Python number that also
+equals its JSON text, converts to it with `str`, and has the methods of a string:
 
     user_params["batch_size"] * 2 == 64              user_params["batch_size"] == "32"
     if user_params["flag"]: ...                      user_params["flag"].lower() == "true"
 
-Strings, lists, objects and null are unchanged. `plain` returns all values without text, for checks such as
-`isinstance(value, bool)` and `value is True`, which fail for a boolean that is also text.
+Strings, lists, objects and null are unchanged. `plain` returns all values without text, for checks
+such as `isinstance(value, bool)` and `value is True`, which fail for a boolean that is also text.
 """
 
 import json
@@ -61,12 +62,18 @@ class Flag(_WithText, int):
 
 
 def with_text(params: Mapping[str, Any]) -> Dict[str, Any]:
-    """Return parameters whose numbers and booleans also act as text; lists and objects are unchanged."""
+    """Return parameters whose numbers and booleans also act as text.
+
+    Lists and objects are unchanged.
+    """
     return {name: _with_text(value) for name, value in params.items()}
 
 
 def plain(params: Mapping[str, Any]) -> Dict[str, Any]:
-    """Return parameters, such as `task_config.user_params`, as plain JSON values, with `bool`, `int` and `float`."""
+    """Return parameters, such as `task_config.user_params`, as plain JSON values.
+
+    Numbers and booleans are `bool`, `int` and `float` again.
+    """
     return {name: _plain_value(value) for name, value in params.items()}
 
 

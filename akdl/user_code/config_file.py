@@ -1,4 +1,7 @@
-"""JSON config files: reading, setting values from the command line, and one error for all mistakes."""
+"""JSON config files of users.
+
+They are read, changed by values from the command line, and all mistakes are one error.
+"""
 
 import json
 import os
@@ -35,7 +38,10 @@ def read_config(path: str) -> Dict[str, Any]:
 
 
 def set_value(config: MutableMapping[str, Any], path: str, text: str) -> None:
-    """Set a value at a path like `optimizer.args.learning_rate` or `models.0.path`; `text` is JSON or plain text."""
+    """Set a value at a path like `optimizer.args.learning_rate` or `models.0.path`.
+
+    `text` is JSON or plain text.
+    """
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

@@ -18,11 +18,17 @@ _BRANCHES = (ast.If, ast.IfExp, ast.Try, ast.While)
 
 
 class LostModel(ValueError):
-    """The script would lose its model after the training; the message names the line and the remedy."""
+    """The script would lose its model after the training.
+
+    The message names the line and the remedy.
+    """
 
 
 def prepare_saving(main_script: str, saved_model_dir: str, version: str) -> None:
-    """Create the folder for a script that saves a Keras file, which requires it, before the script runs."""
+    """Create the folder for a script that saves a Keras file, before it runs.
+
+    Keras requires the folder of a file.
+    """
     with open(main_script, encoding="utf-8", errors="replace") as file:
         source = file.read()
     if saves_file(source):

@@ -1,4 +1,7 @@
-"""Import of a user's module, and its kind: a `main(task_config)`, `awf_*` callbacks, or the functions of an Estimator."""
+"""Import of a user's module, and its kind.
+
+A module has a `main(task_config)`, `awf_*` callbacks, or the functions of an Estimator.
+"""
 
 import importlib
 import importlib.util
@@ -45,7 +48,8 @@ def load_module(path: str) -> ModuleType:
 def import_file(path: str, root: str) -> ModuleType:
     """Import a Python file under its own name, with its folder first on the path.
 
-    A file in a package is imported as a part of it, so that its relative imports work. Packages above `root` are ignored.
+    A file in a package is imported as a part of it, so that its relative imports work. Packages
+    above `root` are ignored.
     """
     folder, name = os.path.dirname(path), os.path.splitext(os.path.basename(path))[0]
     package = ""
@@ -70,7 +74,10 @@ def import_file(path: str, root: str) -> ModuleType:
 
 
 def kinds_in(module: ModuleType) -> Dict[str, List[str]]:
-    """Kinds of a module with the functions that identify them; an Estimator needs at least two of its four."""
+    """Kinds of a module with the functions that identify them.
+
+    An Estimator needs at least two of its four.
+    """
     found = {
         MAIN: _defined(module, [MAIN]),
         KERAS: [name for name in sorted(vars(module)) if name.startswith("awf_") and callable(getattr(module, name))],
@@ -80,7 +87,10 @@ def kinds_in(module: ModuleType) -> Dict[str, List[str]]:
 
 
 def kind_of(module: ModuleType, wanted: Optional[str] = None) -> str:
-    """Kind of a main script: the wanted one, or else `main` where it is defined, or the only one."""
+    """Kind of a main script.
+
+    It is the wanted one, or else `main` if it is defined, or the only one.
+    """
     found, where = kinds_in(module), file_of(module)
     if wanted is None and not found:
         raise UserModuleError(NO_MAIN.format(where, ""))

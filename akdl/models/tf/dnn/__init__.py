@@ -1,1 +1,4 @@
-"""A small DNN classifier: `dnn_batch` writes its model as table rows, `dnn_train` to `saved_model_dir`."""
+"""A small DNN classifier.
+
+`dnn_batch` writes its model as table rows, `dnn_train` to `saved_model_dir`.
+"""

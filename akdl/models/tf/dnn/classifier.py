@@ -28,7 +28,10 @@ _PARAMS = ("featureCols", "labelCol", "batch_size", "num_epochs")
 
 
 def train_and_write(task_config: Union[BatchTaskConfig, StreamTaskConfig]) -> None:
-    """Train on the rows of this worker; the chief writes the model as rows. See `train_and_export`."""
+    """Train on the rows of this worker.
+
+    The chief writes the model as rows. See `train_and_export`.
+    """
     export_dir = os.path.join(task_config.work_dir, "saved_model_dir")
     train_and_export(task_config, export_dir)
     if task_config.task_type == "chief":
@@ -36,12 +39,14 @@ def train_and_write(task_config: Union[BatchTaskConfig, StreamTaskConfig]) -> No
 
 
 def train_and_export(task_config: TaskConfig, export_dir: str) -> None:
-    """Train on the rows of this worker and, on the chief, export a SavedModel into a folder below `export_dir`.
+    """Train on the rows of this worker; the chief exports a SavedModel.
 
-    The user parameters follow Alink's sample: `featureCols` (a list, or its JSON text), `labelCol`, `batch_size` and
-    `num_epochs` (numbers, or their text). Features are numeric columns, labels are 0 or 1. The export's signatures
-    "predict" and "serving_default" take one float tensor of shape [n, 1] per feature; one of their outputs is `logits`, float32
-    of shape [n, 1].
+    The export is in a folder below `export_dir`.
+
+    The user parameters follow Alink's sample: `featureCols` (a list, or its JSON text), `labelCol`,
+    `batch_size` and `num_epochs` (numbers, or their text). Features are numeric columns, labels are
+    0 or 1. The export's signatures "predict" and "serving_default" take one float tensor of shape
+    [n, 1] per feature; one of their outputs is `logits`, float32 of shape [n, 1].
     """
     features, label, numbers = _parameters(task_config)
     check_rows(task_config)

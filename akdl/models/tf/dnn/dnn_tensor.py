@@ -10,9 +10,10 @@ HIDDEN_UNITS = [1024, 1024, 512, 256, 128]
 def dnn_tensor(task_config: TrainTaskConfig) -> None:
     """Train on the rows of this worker; the chief exports into `saved_model_dir`.
 
-    The user parameters are `tensorCol`, the name of an ARRAY<FLOAT> or ARRAY<DOUBLE> column whose cells have one length k;
-    `labelCol`, an integer column of 0 and 1; `batch_size` and `num_epochs`. The export's signatures "predict" and
-    "serving_default" take one float tensor of shape [n, k].
+    The user parameters are `tensorCol`, the name of an ARRAY<FLOAT> or ARRAY<DOUBLE> column whose
+    cells have one length k; `labelCol`, an integer column of 0 and 1; `batch_size` and
+    `num_epochs`. The export's signatures "predict" and "serving_default" take one float tensor of
+    shape [n, k].
     """
     params = task_config.user_params
     missing = [name for name in ("tensorCol", "labelCol", "batch_size", "num_epochs") if name not in params]

@@ -1,4 +1,7 @@
-"""Trains the DNN classifier of `dnn_batch` and writes it to `saved_model_dir`, for operators with a model table."""
+"""Trains the DNN classifier of `dnn_batch` and writes it to `saved_model_dir`.
+
+It is for operators with a model table.
+"""
 
 from akdl.models.tf.dnn.classifier import train_and_export
 from akdl.runner.config import TrainTaskConfig

@@ -1,1 +1,4 @@
-"""A Keras model whose layers are given as text: `keras_sequential_main` trains it, `layer_text` reads the text."""
+"""A Keras model whose layers are given as text.
+
+`keras_sequential_main` trains it, and `layer_text` reads the text.
+"""

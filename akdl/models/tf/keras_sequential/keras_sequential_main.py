@@ -1,11 +1,13 @@
-"""The script of KerasSequential: trains a Keras model of layers in text form, and exports it with its labels.
+"""The script of KerasSequential.
 
-User parameters are the parameters of the operators, and `labels`: True for a classifier, whose labels are the rows of extra
-input 1.
+It trains a Keras model of layers in text form, and exports it with its labels.
 
-The signature "serving_default" takes `tensor`, float32 of shape [n] + the tensor's shape. It returns `prediction` of shape [n]:
-labels of the type of the label column, or float32 for a regression. A classifier also returns `detail`, a JSON object with the
-probability of each label.
+User parameters are the parameters of the operators, and `labels`: True for a classifier, whose
+labels are the rows of extra input 1.
+
+The signature "serving_default" takes `tensor`, float32 of shape [n] + the tensor's shape. It
+returns `prediction` of shape [n]: labels of the type of the label column, or float32 for a
+regression. A classifier also returns `detail`, a JSON object with the probability of each label.
 """
 
 import json
@@ -278,7 +280,10 @@ def _detail(labels: Sequence[Any], probabilities: Any) -> Any:
 
 
 class _Checkpoints(tf.keras.callbacks.Callback):  # type: ignore[misc]
-    """Checkpoints in `checkpointFilePath`, from which a training resumes; does nothing without this parameter."""
+    """Checkpoints in `checkpointFilePath`, from which a training resumes.
+
+    Does nothing without this parameter.
+    """
 
     def __init__(self, model: Any, params: Mapping[str, Any], task_config: TrainTaskConfig) -> None:
         super().__init__()

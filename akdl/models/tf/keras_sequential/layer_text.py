@@ -1,6 +1,9 @@
-"""Layers and optimizers as text, such as "Bidirectional(LSTM(8))": the text is parsed, never evaluated.
+"""Layers and optimizers as text, such as "Bidirectional(LSTM(8))".
 
-It is one call of a class of `tf.keras`, with or without its module; arguments are Python literals or further calls.
+The text is parsed, never evaluated, because it may come from other people.
+
+It is one call of a class of `tf.keras`, with or without its module; arguments are Python literals
+or further calls.
 """
 
 import ast
