@@ -63,6 +63,8 @@ class BestCheckpoints:
         # The files come first, then their names, and old files are removed last. A process that is
         # killed in between leaves files too many, never a name without its files.
         for path in glob.glob(glob.escape(checkpoint) + ".*"):
+            # Each copy appears complete or not at all, as a reader may look at the folder at any
+            # time.
             with open(path, "rb") as file, WholeFile(os.path.join(self._folder, os.path.basename(path))) as copy:
                 shutil.copyfileobj(file, copy)
         with WholeFile(os.path.join(self._folder, METRICS_FILE)) as metrics_file:

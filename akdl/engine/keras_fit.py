@@ -24,7 +24,8 @@ KEYS = {"seed"}
 
 logger = logging.getLogger(__name__)
 
-_Step = Callable[[object], Mapping[str, float]]  # the values are tensors
+# A step of a model. The values that it returns are tensors.
+_Step = Callable[[object], Mapping[str, float]]
 
 
 class Plan(NamedTuple):
@@ -86,7 +87,8 @@ def count_metrics_once(model: Any) -> None:
 
 def steps_per_execution(model: Any) -> int:
     """Read the number of steps that the model makes in one call; a variable in Keras 2."""
-    steps = getattr(model, "_steps_per_execution", None)  # a variable in Keras 2
+    # This is a variable in Keras 2.
+    steps = getattr(model, "_steps_per_execution", None)
     return int(getattr(model, "steps_per_execution", 1) if steps is None else steps.numpy())
 
 

@@ -89,6 +89,8 @@ def try_evaluation(functions: Functions, input_fn: Callable[[], object], config:
         # This session has no other process, and a filter would name one.
         del session_config.device_filters[:]
         with tf.compat.v1.Session(config=session_config) as session:
+            # A dataset may look up words in tables, which are initialized separately from
+            # variables.
             session.run(tf.compat.v1.tables_initializer())
             session.run(iterator.initializer)
             try:

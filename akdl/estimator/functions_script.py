@@ -37,6 +37,7 @@ def main(task_config: Any, module: Union[ModuleType, str]) -> None:
     from akdl.estimator.estimator_training import train
 
     given = plain(task_config.user_params)
+    # Parameters of the runner itself are not arguments of the user's functions.
     overrides = {key: value for key, value in given.items() if key not in _OWN_PARAMS}
     name = task_config.user_params.get("parameters")
     path = os.path.join(task_config.work_dir, name or PARAMETERS_FILE)

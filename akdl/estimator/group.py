@@ -67,6 +67,8 @@ def _finish(estimator: Any, eval_spec: Any) -> Dict[str, Any]:
     found: Dict[str, Any] = estimator.evaluate(
         eval_spec.input_fn, eval_spec.steps, eval_spec.hooks, checkpoint, name=eval_spec.name
     )
+    # TensorFlow calls exporters in a process of the role evaluator only, so the chief calls them
+    # here.
     for exporter in eval_spec.exporters:
         folder = os.path.join(estimator.model_dir, "export", exporter.name)
         exporter.export(estimator, folder, checkpoint, found, is_the_final_export=True)

@@ -34,6 +34,7 @@ class ProgressLog(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
 
     def before_run(self, run_context: Any) -> Any:
         due = (self._own_steps + 1) % self._every == 0 or self._own_steps == 0
+        # A loss is read from the device only for steps that have a line.
         return tf.compat.v1.train.SessionRunArgs(self._loss) if due else None
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
@@ -42,6 +43,8 @@ class ProgressLog(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
         if run_values.results is None:
             return
         step, now = run_context.session.run(self._global_step), time.monotonic()
+        # The first line comes after a single step, so there is no interval whose speed it could
+        # report.
         speed = "" if self._own_steps == 1 else f"  {self._every / max(now - self._last, 1e-9):.1f} steps/s"
         self._last = now
         self._report(f"step {step}  loss {run_values.results:.6g}{speed}")

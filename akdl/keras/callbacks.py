@@ -332,6 +332,7 @@ def make_callbacks(specs: Sequence[Any], user: Any) -> List[Callback]:
         if plain in _OWN and not hasattr(user, name):
             made.append(_with(name, _OWN[plain], args))
             continue
+        # Any other class may be one of ours that the user has derived, or one of Keras.
         found = _with(name, find("callback", name, user, tf.keras.callbacks), args)
         made.append(found if isinstance(found, Callback) else KerasCallback(found))
     return made
@@ -343,7 +344,6 @@ def checkpoint_settings(specs: Sequence[Any]) -> Optional[CheckpointSettings]:
         name, args = name_and_args(spec)
         if name == "checkpoint":
             settings: CheckpointSettings = _with(name, CheckpointSettings, args)
-            # An entry of 0 would never write, or keep nothing to resume from.
             if min(settings.every_epochs, settings.keep, settings.every_steps or 1) < 1:
                 raise ObjectError("callbacks: every_epochs, every_steps and keep of checkpoint: expected 1 or more")
             return settings

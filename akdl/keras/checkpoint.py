@@ -31,6 +31,8 @@ def save(folder: str, steps: int, arrays: Mapping[str, Any], progress: Mapping[s
     """
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, f"checkpoint-{steps:09d}.npz")
+    # The file gets its name when it is complete, so a process that is killed leaves no half
+    # checkpoint.
     with WholeFile(path) as file:
         text = np.frombuffer(json.dumps(progress).encode("utf-8"), np.uint8)
         np.savez(file, progress=text, **{f"array/{name}": value for name, value in arrays.items()})

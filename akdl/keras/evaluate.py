@@ -52,7 +52,7 @@ def evaluate(
     checked = prepare(EVALUATE, config, placeholders, user, unknown_names)
     group = Group()
     output = checked.get("output", {})
-    # The files are tried before the models are loaded, which may take minutes.
+    # The files are tried before the models are loaded, so that a wrong path is an error at once.
     require_targets(EVALUATE, group, [one for key, path in output.items() for one in wrong_file(f"output.{key}", path)])
     require_models(user, checked["models"])
     source = DatasetSource(user, "awf_create_test_dataset_fn", checked, group, own=worker_datasets)

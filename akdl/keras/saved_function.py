@@ -53,6 +53,7 @@ class SavedFunction:
                 f"{name}: the SavedModel in {path} cannot be called: expected the signature {_SIGNATURE!r}, got "
                 f"{', '.join(loaded.signatures) or 'no signature'}"
             )
+        # A list or tuple of inputs has no names, but the specs in it have.
         flat = tf.nest.flatten(self._inputs)
         self.input_names = list(self._inputs) if isinstance(self._inputs, Mapping) else [str(spec.name) for spec in flat]
 
@@ -139,6 +140,7 @@ def _as_input(value: Any, spec: Any) -> Any:
     if value.dtype != spec.dtype:
         if tf.string in (value.dtype, spec.dtype):
             raise TypeError(f"expected {spec.dtype.name}, got {value.dtype.name}")
+        # A trace takes its own dtype only.
         value = tf.cast(value, spec.dtype)
     rank = spec.shape.rank
     if rank is not None and value.shape.rank == rank - 1 and spec.shape[-1] == 1:

@@ -20,6 +20,7 @@ def require_targets(task: str, group: Group, mistakes: Sequence[str]) -> None:
     Only the chief writes, so only its host is tested. The sum keeps the others from waiting for a
     chief that has failed.
     """
+    # Only the chief has tested its paths, so it alone has reasons to name.
     own = list(mistakes) if group.is_chief else []
     if group.sum(len(own)):
         raise ConfigError(task, own or ["the chief cannot write to a path of the config; see its log"])

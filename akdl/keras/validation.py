@@ -26,6 +26,8 @@ class Validation:
         self._user, self._config, self._group = user, config, group
         self._datasets: Dict[str, Any] = {}
         if user.has(_CALLBACK):
+            # Each worker has rows of its own if the dataset reads the rows that the operator gave
+            # it.
             own = "val" in config.get("worker_datasets", [])
             self._source = DatasetSource(user, _CALLBACK, config, group, own=own)
             self._datasets = self._source.datasets()

@@ -87,7 +87,8 @@ class TFContext:
             akdl.process.channel.ChannelError: While iterating, when the rows did not arrive
                 completely.
         """
-        import tensorflow as tf  # late: some scripts do not use TensorFlow, or configure it first
+        # This import is late, because some scripts do not use TensorFlow, or configure it first.
+        import tensorflow as tf
 
         paths = dataset_of(self.rows.segments, tf.string, tf.TensorShape([]))
         # `paths.flat_map(tf.data.TFRecordDataset)` would do the same, but is a sixth slower,

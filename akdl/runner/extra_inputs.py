@@ -50,7 +50,8 @@ class ExtraInput:
 
     def batches(self, batch_size: int, defaults: Optional[Mapping[str, object]] = None) -> Any:
         """Return a `tf.data.Dataset` of batches, see `akdl.features.batches`."""
-        import tensorflow as tf  # late: some scripts do not use TensorFlow, or configure it first
+        # This import is late, because some scripts do not use TensorFlow, or configure it first.
+        import tensorflow as tf
 
         return batches(tf.data.TFRecordDataset(self.path), batch_size, self.columns, self._exact_doubles, defaults)
 

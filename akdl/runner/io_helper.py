@@ -59,6 +59,8 @@ def unpack_model_from_flink(model_path: str, work_dir: str) -> str:
     path, folder = os.path.join(work_dir, name), os.path.join(work_dir, os.path.splitext(name)[0])
     with open(path, "wb") as file:
         for _, text in sorted(rows.items()):
+            # With `validate`, a row that was damaged on its way is an error. Otherwise foreign
+            # characters would be skipped silently.
             file.write(base64.b64decode(text, validate=True))
     os.makedirs(folder)
     with open(path, "rb") as file:

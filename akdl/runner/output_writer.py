@@ -156,6 +156,7 @@ class OutputWriter:
         with self._lock:
             self._check_open()
             rows = self._examples
+            # The row is checked before it is counted, so that a refused row changes nothing.
             cells = rows.read(example, self.rows_written)
             if not rows.fits(cells):
                 self._flush()

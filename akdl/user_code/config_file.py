@@ -43,6 +43,7 @@ def set_value(config: MutableMapping[str, Any], path: str, text: str) -> None:
     `text` is JSON or plain text.
     """
     try:
+        # Text that is not JSON is taken as it is, since a shell removes the quotes of a JSON text.
         value = json.loads(text)
     except (ValueError, RecursionError):
         value = text

@@ -53,6 +53,7 @@ def import_file(path: str, root: str) -> ModuleType:
     """
     folder, name = os.path.dirname(path), os.path.splitext(os.path.basename(path))[0]
     package = ""
+    # Packages above the root are not the user's: the work folder may be below any folder.
     while folder != root and os.path.isfile(os.path.join(folder, "__init__.py")):
         folder, parent = os.path.split(folder)
         package = parent + ("." + package if package else "")

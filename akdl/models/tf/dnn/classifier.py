@@ -69,6 +69,8 @@ def train_classifier(
     task_config: TaskConfig,
 ) -> None:
     """Train a DNN on float `inputs` and export it; see `akdl.engine.train` for the configs."""
+    # The classifier of Keras trains in one process only. A group needs an Estimator, and the next
+    # line says so if there is none.
     if tf_version()[:2] > LAST_WITH_ESTIMATOR and task_config.num_workers == 1 and not task_config.cluster.get("ps"):
         keras_classifier.train_classifier(hidden_units, inputs, input_config, train_config, export_dir, task_config)
         return
