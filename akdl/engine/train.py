@@ -83,11 +83,13 @@ def train_estimator(
     watch = EstimatorWatch(estimator, task_config, train_config, valid_fn)
     hooks, max_steps = [*(train_config.get("hooks") or []), *watch.hooks], train_config.get("max_steps")
     if is_group(estimator.config):
-        # TensorFlow evaluates during the training in a process of the role evaluator only, which operators do not start.
+        # TensorFlow evaluates during the training in a process of the role evaluator only, which
+        # operators do not start.
         spec = train_spec(input_fn, max_steps, hooks, watch.listeners)
         train_in_group(estimator, spec, module.EvalSpec(valid_fn or input_fn))
     else:
-        # Only a process alone reads its rows in the order of its steps, so only there a resumed training can skip some.
+        # Only a process alone reads its rows in the order of its steps, so only there a resumed
+        # training can skip some.
         estimator.train(watch.rest_of(input_fn), hooks, max_steps=max_steps, saving_listeners=watch.listeners)
     if not _exports(task_config):
         return None
@@ -145,7 +147,8 @@ def train_estimator_one_worker(
     metrics, _ = module.train_and_evaluate(
         estimator,
         train_spec(watch.rest_of(input_fn), None, hooks, watch.listeners),
-        # All validation rows, at every checkpoint; TensorFlow's default is 100 batches every ten minutes.
+        # All validation rows, at every checkpoint; TensorFlow's default is 100 batches every ten
+        # minutes.
         module.EvalSpec(valid_fn, steps=None, exporters=[exporter], start_delay_secs=0, throttle_secs=0),
     )
     watch.end()
@@ -234,7 +237,8 @@ def _input_by_workers(input_config: Config, train_config: Config, task_config: T
         raise ValueError("with parameter servers, raw_dataset_fn needs the key 'steps_per_epoch' in train_config")
 
     def own_rows(worker: Any) -> Any:
-        # The chief traces this function once for all workers, so the number of the worker is a tensor.
+        # The chief traces this function once for all workers, so the number of the worker is a
+        # tensor.
         files = tf.data.Dataset.from_tensor_slices(paths).shard(workers, worker)
         return files.flat_map(tf.data.TFRecordDataset)
 

@@ -158,6 +158,8 @@ class OutputWriter:
             rows = self._examples
             # The row is checked before it is counted, so that a refused row changes nothing.
             cells = rows.read(example, self.rows_written)
+            # A column of a message has either numbers or strings, so a row in the other form begins
+            # the next message.
             if not rows.fits(cells):
                 self._flush()
             rows.append(cells)
