@@ -1,4 +1,9 @@
-"""Arrival of this worker's rows from the channel, in a thread, and its end: complete, or an error that every reader gets."""
+"""Arrival of this worker's rows from the channel, in a thread, and its end: complete, or an error.
+
+This is the first module that a row meets in the process of a script. Its subclasses differ in the
+place where chunks wait: `FileRows` keeps them on disk, because a script may read a bounded table
+several times; `StreamRows` holds a few in memory, because a stream has no end.
+"""
 
 import os
 import threading
@@ -11,11 +16,20 @@ from akdl.process.channel import ChannelError
 from akdl.wire import Chunk
 from akdl.wire.serialized import Tally
 
-LAST_BYTES = 32 << 20  # of rows that a failed script leaves, or a single larger chunk; more than `batches` reads ahead
+# Bytes of rows that are kept of a failed script, or a single larger chunk. The bound exceeds what
+# `batches` reads ahead, because the row that failed was taken that many bytes before the last one.
+LAST_BYTES = 32 << 20
 
 
 class ArrivingRows:
-    """Rows that arrive while a script reads them; `_changed` guards all attributes and is notified of every change."""
+    """Rows that arrive while a script reads them.
+
+    `_changed` guards all attributes and is notified of every change.
+    The thread `akdl-rows` stores chunks until the end mark. Threads of the script and of TensorFlow
+    read them, and the thread `akdl-progress` reads the counts. An error of the receiving thread is
+    kept and raised in each reader, because a reader that saw a plain end would let the script train
+    on a part of the rows.
+    """
 
     def __init__(self, chunks: Iterable[Chunk]) -> None:
         self._changed = threading.Condition()
@@ -24,10 +38,16 @@ class ArrivingRows:
         self._waiting = 0  # readers that wait for rows
         self._complete = False
         self._error: Optional[Exception] = None
+        # The thread starts last, since it calls `_store` of a subclass at once. Subclasses
+        # therefore set their own attributes before they call this method.
         threading.Thread(target=self._receive, args=(chunks,), name="akdl-rows", daemon=True).start()
 
     def is_empty(self) -> bool:
-        """Wait for the first row or the end, and test if there are no rows."""
+        """Wait for the first row or the end, and test if there are no rows.
+
+        Raises:
+            ChannelError: The rows broke off before the first one.
+        """
         with self._changed:
             self._wait_for(lambda: self.count)
             if not self.count:
@@ -40,13 +60,23 @@ class ArrivingRows:
 
     @property
     def is_waiting(self) -> bool:
+        """Test if a reader of the script waits, so that Flink is the slower side."""
         return self._waiting > 0
 
     def _store(self, chunk: Chunk, columns: bytes) -> None:
-        """Keep the columns of a chunk, and add its rows to `count`."""
+        """Keep the columns of a chunk, and add its rows to `count`.
+
+        Called by the receiving thread alone. A subclass that blocks here slows Flink down, because
+        the channel has a bounded number of bytes under way.
+        """
         raise NotImplementedError
 
     def _receive(self, chunks: Iterable[Chunk]) -> None:
+        """Store chunks until the end mark, and compare its count and checksum with the rows.
+
+        A call that ends without the mark is an error, because a stream whose sender returns early
+        ends in the same way.
+        """
         tally = Tally()
         try:
             for chunk in chunks:
@@ -57,6 +87,8 @@ class ArrivingRows:
                         self._changed.notify_all()
                     return
                 columns = chunk.columns  # accessed once: protobuf copies it each time
+                # Rows of extra inputs are not counted: their chunks share the channel, but the end
+                # mark has the number of the rows of this worker.
                 tally.add(0 if chunk.input else chunk.rows, columns)
                 self._store(chunk, columns)
                 del chunk, columns  # a row may have a hundred megabytes, and the next one may be late
@@ -65,6 +97,7 @@ class ArrivingRows:
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:
+        """Record an error for all readers; the first stays, because later ones follow from it."""
         with self._changed:
             self._error = self._error or error
             self._changed.notify_all()
@@ -89,12 +122,17 @@ class ArrivingRows:
 
 @contextmanager
 def segment_file(path: str, frames: Iterable[Union[bytes, memoryview]]) -> Iterator[str]:
-    """Write frames to a new file, and remove it at the end. TensorFlow may keep it open, so a path is not used again."""
+    """Write frames to a new file for TensorFlow's reader, and remove the file at the end.
+
+    TensorFlow may keep the file open after that, so callers never use a path twice.
+    """
     try:
         with open(path, "wb", buffering=0, opener=private) as file:
             for part in frames:
                 write_all(file, part)
-                del part  # a row may have a hundred megabytes
+                # The name would keep the frames in memory while the next ones are made, and a
+                # single row may have a hundred megabytes.
+                del part
         yield path
     finally:
         with suppress(FileNotFoundError):

@@ -1,8 +1,13 @@
 """Batches of rows built from whole columns, without parsing and without Python code per cell.
 
-Python handles whole chunks: the batches of a chunk reach TensorFlow together, which cuts them without the interpreter lock.
-Numbers are arrays. Strings and ARRAYs are serialized TensorProtos of the column's bytes as received, with the lengths of
-strings in front: about 30 ns each, where a list of Python bytes takes more than 100.
+`tf_context.batches` comes here. Python handles whole chunks: the batches of a chunk reach
+TensorFlow together, which cuts them without the interpreter lock. Numbers are arrays. Strings and
+ARRAYs are serialized TensorProtos of the column's bytes as received, with the lengths of strings in
+front: about 30 ns each, where a list of Python bytes takes more than 100.
+
+A row may have a hundred megabytes. So a function that passes a table on keeps no reference to it:
+the table travels in a list from which the receiver takes it, and names of loops are deleted before
+the next table is requested.
 """
 
 import itertools
@@ -26,11 +31,20 @@ if TYPE_CHECKING:
 
 FLOAT64 = "float64"
 
-READ_AHEAD_BYTES = 64 << 20  # or a single larger batch
-_DATA_TYPES = {FLOAT32: 1, FLOAT64: 2, STRING: 7, INT64: 9}  # numbers of tensorflow.DataType
+# Bytes that TensorFlow may read ahead with `parallel`, or a single larger batch.
+READ_AHEAD_BYTES = 64 << 20
+# Numbers of tensorflow.DataType. They are written here, because the tensors are serialized by us.
+_DATA_TYPES = {FLOAT32: 1, FLOAT64: 2, STRING: 7, INT64: 9}
 
 
 class RowBatches:
+    """Conversion of the rows of a script to a dataset of batches, one tensor for each column.
+
+    With `exact_doubles`, DOUBLE columns are float64 instead of float32. `defaults` maps columns to
+    the values that stand for their nulls; a null in another column is an error, since tensors have
+    no null.
+    """
+
     def __init__(
         self, columns: Sequence[TableColumn], exact_doubles: bool = False, defaults: Optional[Mapping[str, object]] = None
     ) -> None:
@@ -46,8 +60,21 @@ class RowBatches:
         seed: Optional[int] = None,
         parallel: int = 1,
     ) -> Any:
+        """Return a `tf.data.Dataset` of batches: a dict from column to tensor.
+
+        Args:
+            rows: The rows of this process. Rows of a stream are read once.
+            batch_size: Rows of a batch; the last batch may have fewer.
+            shuffle_rows: Rows of the buffer from which rows are drawn; 0 keeps the order.
+            num_epochs: Number of passes over the rows, None for an endless dataset.
+            seed: Seed of the order of rows; without it TensorFlow's global seed decides, as for
+                datasets of TensorFlow.
+            parallel: Threads that decode strings and ARRAYs. The order of the batches stays.
+        """
         import tensorflow as tf
 
+        # The order of rows has random numbers of its own, so that shuffling does not change the
+        # numbers that Keras draws for layers.
         seeds = tf.compat.v1.get_seed(None) if seed is None else [seed, 0]
         random = np.random.RandomState(None if seeds[0] is None else [seed % 2**32 for seed in seeds])
         width = sum(column.tensors for column in self._serialized)
@@ -60,6 +87,10 @@ class RowBatches:
             return shuffled(tables, shuffle_rows, random) if shuffle_rows > 1 else tables
 
         def generate() -> Iterator[object]:
+            """Yield the batches of a chunk at a time, and report rows of a stream as finished.
+
+            The rows of an element count as finished when TensorFlow requests the next element.
+            """
             empty = self._content([Table(0, [column.nulls(0) for column in self._columns])], 1)
             for count, group in batched(_repeated(one_pass, num_epochs), batch_size):
                 found, places, held = group.rows, group.nbytes * parallel // READ_AHEAD_BYTES, [group]
@@ -82,6 +113,8 @@ class RowBatches:
         dataset = (dataset.prefetch(1) if parallel > 1 else dataset).unbatch()
         if not width or parallel < 2:
             return dataset.map(parsed) if width else dataset
+        # The filter removes the empty elements that `generate` yields to bound the bytes read
+        # ahead.
         first = self._serialized[0].name
         return dataset.map(parsed, num_parallel_calls=parallel).filter(lambda batch: tf.shape(batch[first])[0] > 0)
 
@@ -108,7 +141,7 @@ class RowBatches:
         table = held.pop()
         size = table.rows // batches
         columns = list(zip(self._columns, table.columns))
-        # TensorFlow crashes when it cuts empty numbers.
+        # TensorFlow crashes when it cuts empty numbers, so the empty element has one number.
         numbers = {
             column.name: cells.values.reshape(batches, size) if size else np.zeros((1, 1), column.dtype)
             for column, cells in columns
@@ -132,6 +165,7 @@ class RowBatches:
 
 
 def dataset_of(generate: Callable[[], Iterator[object]], types: object, shapes: object) -> Any:
+    """Return a dataset from a generator, by the arguments that this TensorFlow has."""
     import tensorflow as tf
 
     if tf_version() >= (2, 4):  # which deprecated the older arguments
@@ -152,6 +186,11 @@ def share_of_cores(environment: Mapping[str, str]) -> int:
 
 
 def with_length(dataset: Any, length: Optional[int]) -> Any:
+    """Set the number of elements of a dataset, if it is known and this TensorFlow can store it.
+
+    Keras otherwise meets the end inside a step that still counts for the optimizer, so Adam's
+    corrections and dropout differ from there on.
+    """
     import tensorflow as tf
 
     set_length = getattr(tf.data.experimental, "assert_cardinality", None)
@@ -168,6 +207,8 @@ def shuffled(tables: Iterable[Table], buffer_rows: int, random: Any) -> Iterator
     for table in tables:
         held.append(table)
         count += table.rows
+        # Half of the buffer leaves at once, since choosing rows costs numpy calls for each column,
+        # and one row at a time would pay for them with every row.
         if count >= buffer_rows:
             buffer, order = join(held), random.permutation(count)
             stays = buffer_rows // 2
@@ -287,7 +328,11 @@ def _tensor(dtype: str, size: int, *content: Array) -> bytes:
 
 
 def _repeated(one_pass: Callable[[], Iterator[Table]], times: Optional[int]) -> Iterator[Table]:
-    """Yield the tables of several passes; indefinitely for None, unless a pass is empty."""
+    """Yield the tables of several passes; indefinitely for None, unless a pass is empty.
+
+    A worker without rows would otherwise start passes in an endless loop and never return to
+    TensorFlow.
+    """
     count = 0
     while times is None or count < times:
         count += 1

@@ -21,8 +21,10 @@ Array = Any
 BLOCK = 64  # bytes of a record that are looked up together
 
 _POLYNOMIAL = 0x82F63B78  # Castagnoli, reversed
-_AT_ONCE = 1 << 13  # blocks: half a megabyte, which fits the processor's cache
-_DIGIT = 6  # bits of a length that one look-up in `_shifts` handles
+# Blocks that are looked up in one call: half a megabyte, which fits the processor's cache.
+_AT_ONCE = 1 << 13
+# Bits of a length that one look-up in `_shifts` handles. A table of a level takes 256 KB.
+_DIGIT = 6
 
 
 def masked(crc: Array) -> Array:

@@ -1,4 +1,8 @@
-"""The rows of one input on disk: chunks of columns as received, and a TFRecord file of the same rows on request."""
+"""The rows of one input on disk: chunks as received, and a TFRecord file of them on request.
+
+Columns are the form in which rows arrive, so storing them costs no conversion. Examples take about
+four times the bytes, so the TFRecord file is made when a script asks for it or reads a second time.
+"""
 
 import errno
 import os
@@ -13,7 +17,12 @@ from akdl.wire import Rows
 
 
 class ChunkFile:
-    """Chunks of columns, written by one thread and read by many; two or three integers each, as there may be millions."""
+    """Chunks of columns, written by one thread and read by many.
+
+    Readers need no lock, because a chunk becomes visible with the last statement of `append`, when
+    its bytes are in the file. A chunk takes two or three integers of memory, since there may be
+    millions.
+    """
 
     def __init__(self, folder: str, name: str, encoder: ExampleEncoder) -> None:
         self.path = os.path.join(folder, f"{name}.tfrecords")
@@ -34,6 +43,8 @@ class ChunkFile:
         return len(self._ends) - 1
 
     def append(self, rows: int, columns: bytes) -> None:
+        """Store the columns of a chunk behind the others; called by the receiving thread alone."""
+        # The order matters: readers take the length of `_ends` as the number of readable chunks.
         write_at(self._columns_path, self._ends[-1], columns)
         self._rows.append(self._rows[-1] + rows)
         self._ends.append(self._ends[-1] + len(columns))
@@ -69,8 +80,16 @@ class ChunkFile:
         return self._is_begun and len(self._frame_ends) > chunks
 
     def make_frames(self, chunks: int) -> None:
+        """Write the TFRecord file up to so many chunks, if it is not so far yet.
+
+        Several readers may ask at once; the first one writes and the others wait for it.
+
+        Raises:
+            OSError: The disk cannot hold the file; the text names the folder and the sizes.
+        """
         with self._making:
             self._check_room(chunks)
+            # The file has to exist without any row too, since scripts open its path.
             if not self._is_begun:
                 write_at(self.path, 0, b"")
                 self._is_begun = True

@@ -1,7 +1,9 @@
 """Rows written by a script one at a time, as tf.train.Example, converted to columns. Pure.
 
-An Example is checked when it is read, so that the script gets the error where it wrote the row. Values out of range for the
-type of their column, such as 300 for a TINYINT, are found on the Flink side.
+`output_writer.write` comes here; `write_batch` goes to `akdl.wire.columns` instead. An Example is
+checked when it is read, so that the script gets the error where it wrote the row. Values out of
+range for the type of their column, such as 300 for a TINYINT, are found on the Flink side, which
+converts whole columns at a time.
 """
 
 import itertools
@@ -22,7 +24,11 @@ _NUMBER_BYTES = 8
 
 
 class ExampleRows:
-    """Collects rows; `size` is their approximate number of bytes."""
+    """Rows collected for the next message; `size` is their approximate number of bytes.
+
+    The writer reads a row, tests if it `fits`, appends it, and takes all rows as a message when
+    they are large enough.
+    """
 
     def __init__(self, columns: Sequence[TableColumn]) -> None:
         self._columns = [_ExampleColumn(column) for column in columns]
@@ -36,7 +42,15 @@ class ExampleRows:
         return len(self._cells[0]) if self._cells else 0
 
     def read(self, example: Any, row: int) -> List[Any]:
-        """Cells of a row, in the order of the columns: a number, bytes, a tuple of these, or None."""
+        """Return the cells of a row in the order of the columns.
+
+        A cell is a number, bytes, a tuple of these, or None.
+
+        Raises:
+            TypeError: A feature has values of another kind than its column.
+            ValueError: The number of values is wrong, a NOT NULL column has no value, or a feature
+                belongs to no column.
+        """
         features = example.features.feature
         cells: List[Any] = []
         known = 0
@@ -54,6 +68,8 @@ class ExampleRows:
                 cells.append(values[0])
             else:
                 cells.append(column.read(feature, row))
+        # Counting is cheaper than comparing names for every row; the names are searched in an
+        # error.
         if known != len(features):
             names = [column.name for column in self._columns]
             unknown = sorted(set(features) - set(names))
@@ -63,7 +79,11 @@ class ExampleRows:
         return cells
 
     def fits(self, cells: Sequence[Any]) -> bool:
-        """Test if a row can join the message so far, where a column holds either numbers or strings."""
+        """Test if a row can join the rows so far.
+
+        A script may write a point in time as a number or as text, also by turns, but a column of a
+        message has one type of values. The writer sends the rows so far when this is false.
+        """
         for place in self._in_two_forms:
             form = _form(cells[place])
             if form is not None and self._forms.get(place, form) is not form:
@@ -83,6 +103,7 @@ class ExampleRows:
                 self._forms[place] = form
 
     def take(self, message: Rows) -> None:
+        """Move all rows to an empty message, in place because assigning a message would copy it."""
         message.rows = len(self)
         for column, cells in zip(self._columns, self._cells):
             present = [cell for cell in cells if cell is not None] if None in cells else cells

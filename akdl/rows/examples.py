@@ -38,18 +38,28 @@ TAIL = 4  # bytes after it, the masked CRC-32C of the record
 
 _BYTES_LIST, _FLOAT_LIST, _INT64_LIST = 1, 2, 3  # numbers of the fields of tf.train.Feature
 _NUMBERS = {INT64: _INT64_LIST, FLOAT32: _FLOAT_LIST}
-_MOST_TEMPLATES = 1000  # per column
+# Templates of a column that are cached. A column of texts may need one for each length, so the
+# cache has a bound.
+_MOST_TEMPLATES = 1000
+# Pieces of half a megabyte stay in the processor's cache, and the kernel neither gives nor takes
+# back pages for each chunk.
 _PIECE_BYTES = 512 << 10
-_WIDE = 4096  # longer records: checksum from their bytes, not from their columns
+# Bytes of a record from which on its checksum is made from its bytes and not from its columns: the
+# tables of terms have an entry for each position.
+_WIDE = 4096
 
 
 class ExampleEncoder:
-    """Encodes batches of rows. With `exact_doubles`, DOUBLE keeps its 8 bytes in a bytes_list."""
+    """Encodes batches of rows. With `exact_doubles`, DOUBLE keeps its 8 bytes in a bytes_list.
+
+    That is because a float_list has 32 bits: TensorFlow has no feature for 64-bit floats.
+    """
 
     def __init__(self, columns: Sequence[TableColumn], exact_doubles: bool = False) -> None:
         self._fields = [_Field(column, exact_doubles) for column in columns]
 
     def frames(self, rows: Rows) -> memoryview:
+        """Return all frames at once, in memory of their own, unlike `pieces`."""
         return next(self.pieces(rows, sys.maxsize), memoryview(b""))
 
     def pieces(self, rows: Rows, most_bytes: int = _PIECE_BYTES) -> Iterator[memoryview]:
@@ -66,6 +76,7 @@ class ExampleEncoder:
 
 
 def records(file: IO[bytes]) -> Iterator[bytes]:
+    """Yield the records of a TFRecord file without checking their CRCs."""
     for head in iter(lambda: file.read(HEAD), b""):
         yield file.read(int.from_bytes(head[:8], "little"))
         file.read(TAIL)
@@ -176,6 +187,11 @@ class _Field:
 
 
 def _alike_pieces(parts: Sequence[_Alike], rows: int, most_bytes: int) -> Iterator[memoryview]:
+    """Yield frames of rows whose Examples differ only in the values at fixed places.
+
+    A CRC is affine, so the CRC of all constant bytes is computed once, and each value adds its own
+    terms: no record is read again for its checksum.
+    """
     body = sum(len(part.template) + part.values.shape[1] for part in parts)
     common = b"\x0a" + varint(body)
     places = []  # positions of the values in a record
@@ -218,12 +234,15 @@ def _column(table: Array, place: int, width: int) -> Array:
 
 
 def _joined_frames(parts: Sequence[_Part], rows: int) -> memoryview:
+    """Return frames of rows of various lengths: the sizes first, then each column at its places."""
     bodies = np.zeros(rows, np.int64)
     for part in parts:
         _add(bodies, part)
     starts_of_records = _by_length(lambda lengths: _side_by_side([b"\x0a", padded(lengths, width_of(lengths))]), bodies)
     lengths = bodies + starts_of_records.itemsize
     ends = BLOCK + packed_offsets(HEAD + lengths + TAIL)
+    # BLOCK bytes in front and SPILL bytes behind belong to no frame: `crc_of_each` reads in front
+    # of the first record, and `copy_ranges` writes behind the last one.
     data = np.empty(ends[-1] + SPILL, np.uint8)
     begins = ends[:-1] + HEAD  # starts of the records
     places = begins + starts_of_records.itemsize

@@ -1,8 +1,10 @@
-"""Rows on their way from the channel into a script.
+"""Rows of a bounded table between the channel and a script, which may read them several times.
 
-Chunks of columns are appended to a file as received, and no row is touched. `columns` yields the chunks; `segments` yields the
-path of a small TFRecord file with the rows received since, so that TensorFlow's own reader can follow. Examples are made on
-request, and kept when a script asks for the file or reads a second time.
+Chunks of columns are appended to a file as received, and no row is touched. `columns` yields the
+chunks for `batches`. `segments` yields the paths of small TFRecord files, each with the rows
+received since the last one, because TensorFlow's reader ends at the end of a file and cannot follow
+one that grows. Examples are made on request, and stored when a script asks for the file or reads a
+second time.
 """
 
 import os
@@ -16,11 +18,19 @@ from akdl.rows.examples import ExampleEncoder
 from akdl.rows.extra_files import ExtraFile, ExtraFiles, WriteText
 from akdl.wire import Chunk, Progress, Rows, TableColumn
 
-AWAITED_BYTES = 16 << 20  # of columns: the largest share that is waited for when its length is needed beforehand
-SEGMENT_BYTES = 2 << 20  # of columns. Available chunks share a segment, as opening one costs about 0.1 ms
+# Bytes of columns: the largest share that is waited for when its length is needed beforehand.
+AWAITED_BYTES = 16 << 20
+# Bytes of columns in a segment. Available chunks share one, because opening it costs about 0.1 ms.
+SEGMENT_BYTES = 2 << 20
 
 
 class FileRows(ArrivingRows):
+    """Rows of a bounded table and of the extra inputs, stored in `folder`.
+
+    Each reader begins at the first row and waits for the rows that have not arrived yet, so the
+    script starts while Flink still sends. Several readers may read at once.
+    """
+
     is_stream = False
     is_once = False
 
@@ -45,6 +55,7 @@ class FileRows(ArrivingRows):
             return Progress(rows_read=self.taken, waiting=waiting, dataset_file=path, dataset_complete=self._has_file())
 
     def wait_for_progress(self, timeout_s: float) -> None:
+        """Wait between two reports; only streams have to report earlier, see `StreamRows`."""
         time.sleep(timeout_s)
 
     def file(self) -> str:
@@ -55,7 +66,11 @@ class FileRows(ArrivingRows):
         return self._input.path
 
     def make_file(self) -> None:
-        """Start a thread that writes the TFRecord file, for other processes. Safe to call twice."""
+        """Start a thread that writes the TFRecord file, for other processes. Safe to call twice.
+
+        A chief that coordinates reads the shares of all workers by their paths, while the workers'
+        own scripts may never read a row.
+        """
         if not self._makes_file:
             self._makes_file = True
             threading.Thread(target=self._make_file, name="akdl-file", daemon=True).start()
@@ -73,7 +88,11 @@ class FileRows(ArrivingRows):
         return self.count
 
     def length_beforehand(self) -> Optional[int]:
-        """Number of rows, if all have arrived or the share is small enough to wait for; else None."""
+        """Number of rows, if all have arrived or the share is small enough to wait for; else None.
+
+        A dataset of known length lets Keras end an epoch at its last step. Waiting for all rows of
+        a large table would delay the first step instead.
+        """
         with self._changed:
             self._wait_for(lambda: self._input.size() > AWAITED_BYTES)
             return self.count if self._complete and self._error is None else None
@@ -81,6 +100,7 @@ class FileRows(ArrivingRows):
     def segments(self) -> Iterator[str]:
         """Yield paths of TFRecord files that together hold each row once; a path is valid until the next one."""
         with self._changed:
+            # Once the whole file exists, a further pass reads it instead of segments of its own.
             whole = self._has_file()
             if whole:
                 self.taken = self.count
@@ -132,7 +152,11 @@ class FileRows(ArrivingRows):
             self.taken = self.count
 
     def _ranges(self, for_script: bool = True) -> Iterator[Tuple[int, int]]:
-        """Yield (first, last + 1) of newly arrived chunks until the last; `for_script` counts them as read by the script."""
+        """Yield (first, last + 1) of newly arrived chunks until the last.
+
+        `for_script` counts them as read by the script. The lock is free while the caller works on
+        the chunks, so the receiving thread goes on.
+        """
         taken = 0
         while True:
             with self._changed:

@@ -1,4 +1,9 @@
-"""Rows of a bounded table for a script that reads them once (`readOnce`): they wait in Flink and are not stored on disk."""
+"""Rows of a bounded table for a script that reads them once (`readOnce`).
+
+They wait in Flink and are not stored on disk. `readOnce` is a parameter of the operator, because
+the choice has to be made before the first row arrives. A second pass, and whatever needs all rows
+at once, is an error that names the remedy.
+"""
 
 from typing import Iterator, List, Optional
 
@@ -9,6 +14,12 @@ _REMEDY = "remove readOnce from the operator, which then keeps the rows on disk"
 
 
 class OnceRows(StreamRows):
+    """Rows that are read like a stream, and end; a second pass raises instead of yielding nothing.
+
+    A stream's second pass is empty with a warning, since scripts of Alink rely on that. For a table
+    it would be an epoch of training without rows.
+    """
+
     is_stream = False
     is_once = True
 
@@ -26,6 +37,7 @@ class OnceRows(StreamRows):
             with self._changed:
                 if self.taken:
                     raise RuntimeError(f"with readOnce the first rows are not available after they are read: {_REMEDY}")
+                # The chunk stays in `_held`, so the script still reads its rows.
                 self._first = Rows.FromString(self._held[0].columns)
         return self._first
 

@@ -1,7 +1,9 @@
-"""Rows of a stream on their way from the channel into a script: each row is given once, and few are held at a time.
+"""Rows of a stream between the channel and a script: each row is given once, and few are held.
 
-TensorFlow's own TFRecord reader gets the rows as small files that are removed after reading, so that no row is touched in
-Python and memory stays constant for weeks.
+TensorFlow's own TFRecord reader gets the rows as small files that are removed after reading, so
+that no row is touched in Python and memory stays constant for weeks. Rows that the script has not
+finished are kept in Flink's state as well, which repeats them after a failure; so the counts here
+decide what is repeated.
 """
 
 import logging
@@ -15,7 +17,9 @@ from akdl.wire import Chunk, Progress, Rows, TableColumn
 
 logger = logging.getLogger(__name__)
 
-HELD_BYTES = 4 << 20  # rows that wait here for the script, or a single larger chunk. About 15 % faster than 1 MB
+# Bytes of rows that wait here for the script, or a single larger chunk. This is about 15 % faster
+# than 1 MB.
+HELD_BYTES = 4 << 20
 
 
 class Held(NamedTuple):
@@ -26,8 +30,9 @@ class Held(NamedTuple):
 class StreamRows(ArrivingRows):
     """This worker's rows, read from the channel by a separate thread at the script's pace.
 
-    `on_finished`, if set, gets the number of rows that the script received before it requested more. Rows of `segments` are not
-    counted: TensorFlow may keep them in an incomplete batch.
+    `on_finished`, if set, is called in the reader's thread with the number of rows that the script
+    received before it requested more. Rows of `segments` are not counted, because TensorFlow may
+    keep them in an incomplete batch.
     """
 
     is_stream = True
@@ -44,7 +49,9 @@ class StreamRows(ArrivingRows):
         self._encoder = ExampleEncoder(columns, exact_doubles)
         self._held: List[Held] = []
         self._held_bytes = 0
-        self.passed = 0  # rows of the chunks that the dataset has read completely
+        # Rows of the chunks that the dataset has read completely. `passed` follows `taken` with the
+        # next request, because until then the reader may still be inside of the last chunk.
+        self.passed = 0
         self._finished = 0
         self._reported = 0
         self._scanned = False
@@ -52,6 +59,7 @@ class StreamRows(ArrivingRows):
         super().__init__(chunks)
 
     def length_beforehand(self) -> Optional[int]:
+        """Return None: waiting for the last row of a stream would never end."""
         return None
 
     def progress(self) -> Progress:
@@ -60,7 +68,11 @@ class StreamRows(ArrivingRows):
             return Progress(rows_read=self.taken, waiting=self.is_waiting)
 
     def wait_for_progress(self, timeout_s: float) -> None:
-        """Wait until the script has taken rows since the last `progress`, or for so many seconds."""
+        """Wait until the script has taken rows since the last `progress`, or for so many seconds.
+
+        The bridge keeps the rows of a stream in Flink's state until the script has received them,
+        so a stream reports at once where a table reports at intervals.
+        """
         with self._changed:
             self._changed.wait_for(lambda: self.taken != self._reported, timeout_s)
 
@@ -71,6 +83,7 @@ class StreamRows(ArrivingRows):
         raise RuntimeError("the number of rows in a stream is not known: read them from dataset_fn()")
 
     def last(self) -> List[Tuple[int, bytes]]:
+        """Return the chunks that `_take` kept, which exist with `keeps_last` only."""
         return [(chunk.rows, chunk.columns) for chunk in self._last]
 
     def segments(self) -> Iterator[str]:
@@ -94,6 +107,7 @@ class StreamRows(ArrivingRows):
             self.on_finished(self._finished)
 
     def _scan(self, most: Optional[int] = None) -> Iterator[List[Held]]:
+        """Yield chunks to the first reader; `_read_again` decides for later readers."""
         with self._changed:
             is_first, self._scanned = not self._scanned, True
         if not is_first:
@@ -106,6 +120,7 @@ class StreamRows(ArrivingRows):
             yield chunks
 
     def _read_again(self) -> Iterator[List[Held]]:
+        """Yield nothing for a second pass, which scripts of Alink rely on, and warn once."""
         if not self._warned:
             self._warned = True
             logger.warning(
@@ -133,7 +148,10 @@ class StreamRows(ArrivingRows):
         return chunks
 
     def _store(self, chunk: Chunk, columns: bytes) -> None:
+        """Hold a chunk for the script, after waiting for room; the bridge then waits too."""
         with self._changed:
+            # An empty buffer takes a chunk of any size. Otherwise a row above the bound would wait
+            # indefinitely.
             self._changed.wait_for(lambda: not self._held or self._held_bytes < HELD_BYTES)
             self._held.append(Held(chunk.rows, columns))
             self._held_bytes += len(columns)
