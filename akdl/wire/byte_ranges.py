@@ -37,12 +37,14 @@ def copy_ranges(source: Array, starts: Array, lengths: Array, target: Array, pla
     if not len(lengths):
         return
     shortest, longest = int(lengths.min()), int(lengths.max())
+    # Ranges of one moderate length need no blocks: one call copies them all.
     if shortest == longest and longest <= 16 * _LONG:
         if longest:
             windows(target, longest)[places] = windows(source, longest)[starts]
         return
     if shortest < SPILL:  # first: their spill is overwritten by later ranges, in order, or by the longer ones
         short = lengths < SPILL
+        # The last short range may end at the end of `source`, and its item would read beyond it.
         padded = np.concatenate([source, np.zeros(SPILL, np.uint8)])
         _copy_items(padded, starts[short], target, places[short], SPILL)
     if longest >= SPILL:
@@ -54,6 +56,7 @@ def copy_ranges(source: Array, starts: Array, lengths: Array, target: Array, pla
 
 
 def joined_ranges(source: Array, starts: Array, lengths: Array) -> Array:
+    """Copy ranges of `source`, uint8, back to back into a new array."""
     offsets = packed_offsets(lengths)
     size = int(offsets[-1])
     target = np.empty(size + SPILL, np.uint8)
@@ -74,6 +77,7 @@ def _copy_blocks(source: Array, starts: Array, lengths: Array, target: Array, pl
     total = int(counts.sum())
     owner = np.repeat(np.arange(len(counts)), counts)
     offsets = (np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)) * size
+    # The last block of a range moves back to end with the range, so it overlaps the one before.
     offsets = np.minimum(offsets, (lengths - size)[owner])
     _copy_items(source, starts[owner] + offsets, target, places[owner] + offsets, size)
 

@@ -1,4 +1,8 @@
-"""Conversion between a column of the message `Rows` and arrays, in the layout of `proto/exchange.proto`. Pure."""
+"""Conversion between a column of the message `Rows` and arrays. Pure.
+
+The layout is that of `proto/exchange.proto`, and Arrow's, so buffers are copied as wholes: with
+numpy here, since the environments of scripts need no pyarrow, and with pyarrow on the Flink side.
+"""
 
 import itertools
 from typing import Any, Iterable, List, NamedTuple, Optional, Sequence, Set
@@ -37,7 +41,15 @@ class Cells(NamedTuple):
 def read_cells(column: Column, rows: int, sent: Any = None) -> Cells:
     """Cells of a column as arrays; numbers are read-only views.
 
-    `sent` is the expected type of the values, `INT64` for booleans and all integers, `FLOAT64` for other numbers; None for any.
+    Args:
+        column: A column of a message, which may have been damaged on the way or made by another
+            version.
+        rows: Rows of the message.
+        sent: Expected type of the values; integers of any width fit each other, as floats do. None
+            for any type.
+
+    Raises:
+        ValueError: The values have another type, or the buffers do not hold so many rows.
     """
     if sent is not None and _KINDS.get(sent) != _KINDS.get(column.type):
         raise ValueError(f"the column {column.name!r} has values of an unexpected type ({column.type})")
@@ -59,6 +71,8 @@ def read_cells(column: Column, rows: int, sent: Any = None) -> Cells:
         raise ValueError(f"the column {column.name!r} has values of the unknown type {column.type}")
     if (cell_offsets is not None and len(cell_offsets) != rows + 1) or (valid is not None and len(valid) != rows) or not whole:
         raise ValueError(f"the buffers of the column {column.name!r} do not hold {rows} rows of {count} values")
+    # Offsets that descend would give cells of other rows silently, since numpy and Python accept
+    # slices of any bounds.
     for offsets in (cell_offsets, value_offsets):
         if offsets is not None and (offsets[0] != 0 or (offsets[1:] < offsets[:-1]).any()):
             raise ValueError(f"the offsets of the column {column.name!r} do not start at 0 or do not ascend")
@@ -71,7 +85,9 @@ def fill_column(column: Column, name: str, cells: Cells) -> Column:
     if cells.value_offsets is not None:
         column.type = BYTES
         column.value_offsets = np.asarray(cells.value_offsets, "<i4").tobytes()
-        base = cells.values.base  # from `joined`: already bytes, perhaps a hundred megabytes
+        # An array from `joined` is a view of bytes, perhaps a hundred megabytes, which can be used
+        # without a copy.
+        base = cells.values.base
         column.values = base if type(base) is bytes and len(base) == len(cells.values) else cells.values.tobytes()
     elif cells.values.dtype == bool:
         column.type = BOOL
@@ -91,6 +107,8 @@ def as_array(value: object) -> Array:
 
     An array of numpy's own types cuts NUL at their ends, and gives each one as much room as the longest needs.
     """
+    # Types of all levels are collected, since lists of texts may be nested: numpy decides by the
+    # innermost elements.
     types: Set[type] = set()
     level: List[object] = [value]
     while level:
@@ -117,6 +135,7 @@ def lengths_of(cells: Sequence[Any]) -> Array:
 
 
 def spread(values: Array, valid: Optional[Array]) -> Array:
+    """Put the values of valid cells at their rows, with zeros in the rows of nulls."""
     if valid is None:
         return values
     result = np.zeros(len(valid), values.dtype)
@@ -125,6 +144,7 @@ def spread(values: Array, valid: Optional[Array]) -> Array:
 
 
 def offsets_of(lengths: Array, where: str) -> Array:
+    """Return offsets from lengths; a ValueError with `where` beyond the 32 bits of a message."""
     offsets = packed_offsets(lengths)
     if offsets[-1] > np.iinfo(np.int32).max:
         raise ValueError(f"{where}: expected less than 2 GB in one batch, got {offsets[-1]} bytes or elements")

@@ -1,4 +1,8 @@
-"""SQL types of columns: their meanings in one table, and the parser of their texts. Pure."""
+"""SQL types of columns: their meanings in one table, and the parser of their texts. Pure.
+
+Codecs, file formats and predictors map the kinds of this table to types of their own. A type that
+is not here cannot travel on a channel, and is refused when the operator is linked.
+"""
 
 import enum
 import functools
@@ -39,6 +43,12 @@ class Kind(enum.Enum):
 
 
 class Meaning(NamedTuple):
+    """Forms of a kind: feature of an Example, values of a message, and names in SQL text.
+
+    `fixed` and `with_length` are Flink's names of a text or bytes with a length. They differ from
+    the name without one, so `ColumnType.name` keeps them for the text of the type.
+    """
+
     feature: str  # unless doubles are kept exact
     sent: "ValueType"  # as text: protobuf's enum is not a class in Python 3.7
     names: Mapping[str, Arguments]  # in Flink and Alink, with default arguments
@@ -139,6 +149,7 @@ _TYPE = re.compile(r"([A-Z_]+)\s*(?:\(\s*(\d+(?:\s*,\s*\d+)?)\s*\))?", re.ASCII)
 
 
 def type_of(column: TableColumn) -> ColumnType:
+    """Parse the type of a column; the ValueError for an unknown type names the column."""
     try:
         return parse_type(column.type)
     except ValueError as error:
@@ -150,6 +161,7 @@ def parse_type(text: str) -> ColumnType:
     """Parse Flink's SQL types in any case, and Alink's names such as LONG, BYTE, FLOAT_TENSOR and VECTOR."""
     plain, nullable = _without_not_null(text.upper().strip())
     plain = _TENSORS.get(plain, plain)
+    # NOT NULL may follow the element and the ARRAY, so it is removed at both levels.
     array = _ARRAY.fullmatch(plain)
     if array is None:
         kind, name, arguments = _parse_plain(plain)

@@ -1,4 +1,10 @@
-"""Conversion between columns of Python values and the message that carries them between processes."""
+"""Conversion between columns of Python values and the message that carries them between processes.
+
+Scripts write rows through it (`output_writer.write_batch`), and models read and write theirs. It
+accepts the many forms in which users hold a column: arrays, masked arrays, eager tensors, sparse
+tensors and lists. A conversion that would change a value is refused instead, since a wrong value in
+a table shows no error.
+"""
 
 import datetime
 import decimal
@@ -23,9 +29,15 @@ def encode_columns(values: Mapping[str, Any], columns: Sequence[TableColumn]) ->
     """Message with the rows of a batch.
 
     Args:
-        values: Column name to its cells: an array or list of length [rows], for an ARRAY column an array of shape
-            [rows, n], a list of lists or a `tf.SparseTensor`. None, NaT and masked cells are null; NaN is a number.
-            Datetimes for TIMESTAMP_LTZ without a time zone are in UTC.
+        values: Column name to its cells: an array or list of length [rows], for an ARRAY column an
+            array of shape [rows, n], a list of lists or a `tf.SparseTensor`. None, NaT and masked
+            cells are null; NaN is a number. Datetimes for TIMESTAMP_LTZ without a time zone are in
+            UTC.
+        columns: Columns of the table; columns without `values` are null in all rows.
+
+    Raises:
+        TypeError: Values of a column do not fit its type.
+        ValueError: An unknown column, or different numbers of rows.
     """
     message = Rows()
     fill_rows(message, values, columns)
@@ -112,7 +124,11 @@ def _encode(table_column: TableColumn, cells: Any, column: Column) -> int:
 
 
 def _present(cells: Any, where: str) -> Tuple[Values, Optional[Array]]:
-    """Valid cells, rows on the first axis, and the mask of valid rows (None for all)."""
+    """Valid cells, rows on the first axis, and the mask of valid rows (None for all).
+
+    Nulls leave here, before any conversion, because a None among numbers would make numpy fall back
+    to objects.
+    """
     if hasattr(cells, "numpy"):  # an eager tensor
         cells = cells.numpy()
     if isinstance(cells, np.ma.MaskedArray):
@@ -165,7 +181,11 @@ def flat_sparse(tensor: Any, where: str) -> Tuple[Array, Values]:
 
 
 def _array(cells: List[Any]) -> Values:
-    """Array of booleans, numbers or points in time; other and mixed objects stay a list."""
+    """Array of booleans, numbers or points in time; other and mixed objects stay a list.
+
+    Booleans among numbers stay a list too, which the column's type then refuses: numpy would make
+    True a 1 silently.
+    """
     types = set(map(type, cells))
     if not types:
         return cells
@@ -233,6 +253,7 @@ def _floats(values: Values, dtype: str, where: str) -> Array:
         return array
     with np.errstate(over="ignore"):
         numbers = array.astype(dtype)
+    # An infinity of the script stays one; only a finite number that became infinite is refused.
     beyond = np.isinf(numbers)
     if beyond.any():
         beyond &= np.isfinite(array)
@@ -254,7 +275,8 @@ def _bytes(values: List[Any], kind: Kind, where: str) -> Tuple[Array, Array]:
     if types == {str}:
         text = "".join(values)
         data = text.encode("utf-8")
-        if len(data) == len(text):  # ASCII: strings are as long as their bytes
+        # ASCII strings are as long as their bytes, so all of them are encoded in one call.
+        if len(data) == len(text):
             return np.frombuffer(data, np.uint8), lengths_of(values)
         values = list(map(str.encode, values))
     elif types != {bytes}:

@@ -25,6 +25,10 @@ class ColumnBuffers(NamedTuple):
 
 
 def serialized_rows(rows: int, columns: Sequence[ColumnBuffers]) -> bytes:
+    """Serialize the message `Rows`: small fields by protobuf, large ones by joining their buffers.
+
+    The result is the same message, since protobuf accepts the fields of a message in any order.
+    """
     pieces: List[Any] = [Rows(rows=rows).SerializeToString()]
     for column in columns:
         inner: List[Any] = [Column(name=column.name, type=column.type).SerializeToString()]
@@ -35,6 +39,7 @@ def serialized_rows(rows: int, columns: Sequence[ColumnBuffers]) -> bytes:
 
 
 def serialized_chunk(rows: int, extra_input: int, columns: bytes) -> bytes:
+    """Serialize the message `Chunk`, whose field `columns` is a serialized `Rows`."""
     return b"".join([Chunk(rows=rows, input=extra_input).SerializeToString(), *_field(_CHUNK_COLUMNS, columns)])
 
 

@@ -4,4 +4,5 @@ PROTOCOL = 3  # increases with each incompatible change of a message; both ends 
 SERVICE = "akdl.wire.Exchange"
 GROUP_SERVICE = "akdl.wire.Group"
 PREDICT_SERVICE = "akdl.wire.Predict"
-ADDRESS_FILE = "address"  # in the folder of a model process without a unix socket
+# The file in the folder of a model process that has no unix socket: its tasks read the port there.
+ADDRESS_FILE = "address"

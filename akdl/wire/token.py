@@ -1,4 +1,8 @@
-"""The secret that a caller presents; every channel between two processes belongs to one job."""
+"""The secret that a caller presents; every channel between two processes belongs to one job.
+
+A unix socket in a private folder keeps other users out already. The token also protects channels on
+127.0.0.1 and between hosts, and separates the jobs of one user.
+"""
 
 import hmac
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +18,8 @@ def guarded_server(calls: ThreadPoolExecutor, token: str, reason: str, shares_po
     options = [
         ("grpc.max_send_message_length", -1),
         ("grpc.max_receive_message_length", -1),
-        ("grpc.so_reuseport", int(shares_port)),  # by default two servers would share a port silently
+        # By default gRPC lets two servers share a port silently, and the kernel divides the calls.
+        ("grpc.so_reuseport", int(shares_port)),
     ]
     return grpc.server(calls, interceptors=[RefusesStrangers(token, reason)], options=options)
 
@@ -32,5 +37,7 @@ class RefusesStrangers(grpc.ServerInterceptor):
         self._refusal: grpc.RpcMethodHandler[Any, Any] = grpc.stream_stream_rpc_method_handler(refuse)
 
     def intercept_service(self, continuation: Callable[[Any], Any], handler_call_details: Any) -> Any:
+        # compare_digest takes the same time for any wrong token, so its characters cannot be
+        # guessed one after another.
         given = dict(handler_call_details.invocation_metadata).get(TOKEN, "")
         return continuation(handler_call_details) if hmac.compare_digest(given, self._token) else self._refusal

@@ -1,4 +1,8 @@
-"""Protobuf varints of whole arrays at one width: shorter ones are padded, which every reader accepts. Pure."""
+"""Protobuf varints of whole arrays at one width. Pure.
+
+Shorter varints are padded, which every reader accepts. One width for a column makes a table of
+bytes, which numpy fills without Python code per value.
+"""
 
 from typing import Any
 
