@@ -1,4 +1,9 @@
-"""Abort of TensorFlow operations that wait for a worker that has returned."""
+"""Abort of TensorFlow operations that wait for a worker that has returned.
+
+A chief in a collective operation otherwise waits for TensorFlow's heartbeat timeout, 13 s, and gets
+an error without the cause. A process that makes no progress receives the names of the workers that
+have returned with the answer to its report, and ends its own collectives within seconds.
+"""
 
 import sys
 from typing import Any
@@ -7,7 +12,13 @@ UNAVAILABLE = 14  # TensorFlow's own code for a lost worker
 
 
 def abort_collectives(returned: str) -> bool:
-    """Fail collective operations of this process, which would wait for a heartbeat; False without such operations."""
+    """Fail collective operations of this process; False without such operations.
+
+    Other operations go on, so a script that needs no worker is not disturbed. Called by the thread
+    `akdl-progress` while the main thread waits inside TensorFlow.
+    """
+    # The module is looked up and not imported: a script without TensorFlow has no collectives, and
+    # importing it here would take seconds.
     module: Any = sys.modules.get("tensorflow.python.eager.context")
     context = getattr(module, "context_safe", lambda: None)()
     abort = getattr(context, "abort_collective_ops", None)  # since TensorFlow 2.2

@@ -1,4 +1,8 @@
-"""The activity of a script at a moment, from the calls of its main thread and the states of all threads of the process."""
+"""The activity of a script at a moment, from its main thread's calls and all threads' states.
+
+Each report of progress carries it. The bridge splits the seconds of a member by it, which gives the
+last line of a job that says where the time went, and the group finds out by it who waits for whom.
+"""
 
 import glob
 import os
@@ -19,7 +23,10 @@ _ITERATOR = os.path.join("data", "ops", "iterator_ops.py")
 
 
 class ActivityWatch:
-    """The last `activity` and `place`; looks are at irregular times, so that they meet each part of a periodic script."""
+    """The last `activity` and `place`, sampled by a daemon thread until the process ends.
+
+    Samples are at irregular times, so that they meet each part of a periodic script.
+    """
 
     def __init__(self, folder: str, waits_for_rows: Callable[[], bool]) -> None:
         self.now: Tuple[Activity, str] = (IMPORTING, "")
@@ -27,14 +34,20 @@ class ActivityWatch:
         threading.Thread(target=self._run, name="akdl-activity", daemon=True).start()
 
     def _run(self) -> None:
-        chance = random.Random()  # the global one belongs to the script, which may have set its seed
+        # The global generator belongs to the script, which may have set its seed: each number taken
+        # from it would change the numbers of the script.
+        chance = random.Random()
         while True:
             self.now = activity(self._folder, self._waits_for_rows())
             time.sleep(LOOK_S * chance.uniform(0.5, 1.5))
 
 
 def activity(folder: str, waits_for_rows: bool) -> Tuple["Activity", str]:
-    """Return the activity, and the function in `folder` that the main thread is in, as "parse (train.py)", or ""."""
+    """Return the activity, and the function in `folder` that the main thread is in.
+
+    The function looks like "parse (train.py)"; it is "" where the main thread is in no function of
+    the script. Outer calls of the script are not looked at, since the innermost one says what runs.
+    """
     called, place, is_called = [], "", True  # files that the script, or akdl outside `rows`, has called
     for frame, _ in main_calls():
         path, function = frame.f_code.co_filename, frame.f_code.co_name
@@ -48,6 +61,8 @@ def activity(folder: str, waits_for_rows: bool) -> Tuple["Activity", str]:
         if is_called:
             called.append(path)
     runs = _runs()
+    # A reader may wait for rows in a thread of TensorFlow's that reads ahead, while another thread
+    # trains. So a waiting reader counts only where nothing runs or the main thread itself waits.
     if waits_for_rows and (not runs or any(path.endswith(_ARRIVAL) for path in called)):
         return AWAITING, place
     if any(_ROWS in path or path.endswith(_ITERATOR) for path in called):
@@ -61,6 +76,8 @@ def activity(folder: str, waits_for_rows: bool) -> Tuple["Activity", str]:
 
 def _runs() -> bool:
     """Test if another thread of this process runs, could run, or reads a disk; True where the system has no such list."""
+    # The thread that reads the list runs itself, so a second running thread is needed. Without any
+    # the list does not exist, as on macOS.
     running = 0
     for path in glob.iglob("/proc/self/task/*/stat"):
         with suppress(OSError), open(path, "rb") as file:  # a thread may have ended

@@ -1,4 +1,9 @@
-"""The process's end of its channel to the bridge; each call carries the token that identifies the process."""
+"""The process's end of its channel to the bridge; each call carries the token that identifies it.
+
+The calls have an order, which the bridge checks: `connect` returns the task, `wait_for_cluster`
+ends when the addresses of the group are there, rows are read and written, and `finish` sends the
+outcome. `proto/exchange.proto` describes the messages.
+"""
 
 import contextlib
 import sys
@@ -19,8 +24,14 @@ class ChannelError(RuntimeError):
 
 
 class Channel:
+    """A connection to the bridge for the life of the process. Calls may come from any thread.
+
+    Every failed call raises ChannelError. A broken channel is not repaired; the process then ends.
+    """
+
     def __init__(self, address: str, token: str) -> None:
-        # Without a proxy for the loopback connection, and without a limit on a row.
+        # A proxy of the environment cannot reach this host's loopback address, and a row may be
+        # larger than gRPC's default limit of 4 MB.
         options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1), ("grpc.enable_http_proxy", 0)]
         self._channel = grpc.insecure_channel(address, options=options)
         self._metadata = ((TOKEN, token),)
@@ -32,6 +43,7 @@ class Channel:
         return self._call("WaitForCluster", Empty(), Cluster)
 
     def read(self) -> Iterator[Chunk]:
+        """Yield the chunks of this process, the end mark last; waits for Flink between them."""
         method = self._channel.unary_stream(_path("Read"), Empty.SerializeToString, Chunk.FromString)
         with _errors_of("Read"):
             yield from method(Empty(), metadata=self._metadata)
@@ -43,6 +55,7 @@ class Channel:
             method(iter(messages), metadata=self._metadata)
 
     def report(self, progress: Progress) -> Wishes:
+        """Send the progress; the answer holds what the group wishes from this process."""
         return self._call("Report", progress, Wishes)
 
     def wait_for_shares(self) -> Shares:
@@ -55,6 +68,10 @@ class Channel:
         self._channel.close()
 
     def _call(self, name: str, request: Any, answer: Type[Answer]) -> Answer:
+        """Call without a deadline, because a call may wait for the group as long as Flink needs.
+
+        The thread `akdl-parent` ends the process if the bridge dies meanwhile.
+        """
         method = self._channel.unary_unary(_path(name), type(request).SerializeToString, answer.FromString)
         with _errors_of(name):
             received: Answer = method(request, metadata=self._metadata, wait_for_ready=True)

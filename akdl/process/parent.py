@@ -1,4 +1,8 @@
-"""Ties between a process and its parent: private environment variables, and a pipe that closes with the parent."""
+"""Ties between a process and its parent: private variables, and a pipe that closes with the parent.
+
+The kernel closes the parent's end of the pipe however the parent ends, also by SIGKILL, so no
+process is left behind on a host. Exit handlers of the parent would not run in that case.
+"""
 
 import contextlib
 import os
@@ -12,7 +16,9 @@ from typing import Callable, Mapping
 # Exit statuses that the parent explains, see bridge/errors/process_failures.py.
 REFUSED_ROWS = 88  # another thread of the script tried to write rows after main had returned
 CHANNEL_CLOSED = 89  # the script has closed this end of the pipe, and perhaps the channel
-STOPPED_S = 60.0  # by then the group has reported its silent member
+# Seconds until a stopped parent is killed. The group reports a silent member after 30 seconds, so
+# by then the cause of the failure is known.
+STOPPED_S = 60.0
 _LOOK_S = 0.5
 
 
@@ -29,6 +35,8 @@ def exit_with_parent(pipe: int, clean_up: Callable[[], None], status: int) -> Ca
     fail or wait indefinitely. So the process reports this and exits with `CHANNEL_CLOSED`. The function that is returned
     does so at once, for a call that failed before the thread looked.
     """
+    # The identity of the pipe, since the script may close its number and open another file under
+    # it.
     own = os.fstat(pipe)
 
     def is_open() -> bool:
@@ -38,10 +46,14 @@ def exit_with_parent(pipe: int, clean_up: Callable[[], None], status: int) -> Ca
             return False
 
     def watch() -> None:
+        # The wait is short, because closing a descriptor in one thread does not wake another thread
+        # that polls it.
         ended = select.poll()
         ended.register(pipe, select.POLLIN)
         while is_open():
             if ended.poll(_LOOK_S * 1000) and is_open() and not os.read(pipe, 1):
+                # os._exit, because sys.exit would end this thread only, and exit handlers of the
+                # script could wait for a parent that no longer exists.
                 try:
                     clean_up()
                 finally:
@@ -56,16 +68,23 @@ def exit_with_parent(pipe: int, clean_up: Callable[[], None], status: int) -> Ca
             sys.stderr.flush()
         os._exit(CHANNEL_CLOSED)
 
+    # Children of the script do not inherit the pipe, which is a tie of this process alone.
     os.set_inheritable(pipe, False)
     threading.Thread(target=watch, name="akdl-parent", daemon=True).start()
     return exit_if_closed
 
 
 def kill_stopped_parent(parent: int, after_s: float) -> None:
-    """Kill a parent that has been stopped, as by SIGSTOP: Flink waits for it even when it cancels the job. Linux only."""
+    """Kill a parent that has been stopped, as by SIGSTOP. Linux only.
+
+    A stopped Python worker answers nothing and does not end, and Flink waits for it indefinitely,
+    even when it cancels the job. Only this process, its child, still runs and can see its state.
+    """
 
     def watch() -> None:
-        looks = 0  # not seconds, so that a suspended machine kills no process
+        # Looks are counted and not seconds, because the clock goes on while a machine is suspended,
+        # and the parent would seem to have been stopped for all that time.
+        looks = 0
         while os.getppid() == parent:
             looks = looks + 1 if _is_stopped(parent) else 0
             if looks * _LOOK_S >= after_s:
@@ -79,6 +98,7 @@ def kill_stopped_parent(parent: int, after_s: float) -> None:
 
 
 def _is_stopped(pid: int) -> bool:
+    """Test for the state T; the name of the program in front of it may contain any characters."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b") ")[2].startswith(b"T")

@@ -1,4 +1,9 @@
-"""`python -m akdl.process.preflight module`: run a module if this Python has the packages; without one, print versions."""
+"""`python -m akdl.process.preflight module`: run a module if this Python has the packages.
+
+Without a module, print the versions. A process starts here, because it runs in an environment of
+the user's, where a missing package would otherwise be a traceback of our own imports. So this
+module imports nothing but the standard library, and `tf_version`, which does the same.
+"""
 
 import importlib.util
 import os
@@ -43,7 +48,11 @@ GRPCIO = "grpcio>=1.62.3,!=1.66.*,!=1.67.*,!=1.68.*,!=1.69.*,!=1.70.*"  # as in 
 
 
 def versions(no_tensorflow: bool = False) -> Dict[str, Optional[str]]:
-    """Version of each required package; "" where only its module is found, None where it is missing."""
+    """Version of each required package, None where it is missing.
+
+    A module may be found without the metadata of a package. Its version is then "", which `missing`
+    accepts, because nothing shows that it is too old.
+    """
     found = {packages[0]: _version(module, packages) for module, packages, _ in _NEEDED}
     if no_tensorflow and found["tensorflow"] is None:
         del found["tensorflow"]
@@ -73,12 +82,14 @@ def reason(found: Dict[str, Optional[str]]) -> str:
 
 
 def deadlocks(grpcio: str) -> bool:
+    """Test for a release whose calls can wait indefinitely; the process goes on with a warning."""
     return bool(grpcio) and any(first <= parse_version(grpcio) < end for first, end in _DEADLOCKING_GRPCIO)
 
 
 def main() -> None:
     if sys.version_info < OLDEST_PYTHON:
         _refuse(_unusable("it is Python {}.{}, and akdl needs 3.7 or newer".format(*sys.version_info), "choose a newer one"))
+    # The variables are removed, so that Pythons that the script starts do not read them.
     found = versions(bool(os.environ.pop(NO_TENSORFLOW, "")))
     _refuse(reason(found))
     operator = os.environ.pop(TF1_OPERATOR, "")
@@ -108,6 +119,8 @@ def _version(module: str, packages: Tuple[str, ...]) -> Optional[str]:
 
 
 def installed(package: str) -> Optional[str]:
+    # Metadata is read without importing the package: TensorFlow's import takes seconds, and may
+    # fail.
     if sys.version_info < (3, 8):
         import pkg_resources
 

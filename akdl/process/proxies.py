@@ -1,4 +1,8 @@
-"""Hosts that are reached without a proxy. TensorFlow's servers and most HTTP clients read these variables."""
+"""Hosts that are reached without a proxy, in the variables that gRPC and HTTP clients read.
+
+TensorFlow's servers send the calls of a group through `http_proxy` where that is set. The calls
+then wait at the proxy until the group is declared stuck.
+"""
 
 import itertools
 import json
@@ -14,13 +18,19 @@ _LOOPBACK = ["localhost", "127.0.0.1", "::1"]
 
 
 def bypass_proxies(environment: MutableMapping[str, str], tf_config: str) -> None:
+    """Add the hosts of the group to the variables, before TensorFlow reads them.
+
+    Values of the user stay in front. All names are set, because a program that finds one of them
+    ignores the others.
+    """
     addresses = itertools.chain.from_iterable(json.loads(tf_config)["cluster"].values())
     hosts = [*_LOOPBACK, *(address.rpartition(":")[0].strip("[]") for address in addresses)]
     values = {}
     for name, read in _READ.items():
         value = next((environment[each] for each in read if each in environment), "")
         known = [entry.strip() for entry in value.split(",") if entry.strip()]
-        if name != "no_grpc_proxy" and known == ["*"]:  # all hosts for Python, if alone; not for gRPC
+        # For Python a star means all hosts, but only if it stands alone. gRPC ignores it.
+        if name != "no_grpc_proxy" and known == ["*"]:
             values[name] = value
         else:
             values[name] = ",".join(dict.fromkeys([*known, *hosts]))

@@ -1,8 +1,12 @@
-"""The side of a spare process in the process itself: it imports TensorFlow, then waits for a script.
+"""A spare process, seen from the process itself: it imports TensorFlow, then waits for a script.
 
-The end of a Python that has imported TensorFlow takes 0.6 s, since two garbage collections look through its 300,000 objects.
-They are frozen here, before the script's module exists, and the process ends in 0.1 s. Frozen later, or left by `os._exit`,
-it would lose what the script has not flushed to its files.
+Of 3.8 s of a further job in one program, the import of TensorFlow took 1.6 s.
+`bridge/member/spare.py` starts and chooses the process; only local runs have one.
+
+The end of a Python that has imported TensorFlow takes 0.6 s, since two garbage collections look
+through its 300,000 objects. They are frozen here, before the script's module exists, and the
+process ends in 0.1 s. Frozen later, or left by `os._exit`, it would lose what the script has not
+flushed to its files.
 """
 
 import contextlib
@@ -17,15 +21,22 @@ from typing import Dict
 
 from akdl.process.preflight import SPARE_FD
 
-LONGEST_S = 600.0  # a spare ends then; its parent ends it earlier, unless a fork of the parent holds the pipe
+# A spare ends after this time. Usually its parent ends it earlier by closing the pipe, but a fork
+# of the parent may hold the other end open.
+LONGEST_S = 600.0
 
 # Words of scripts that may set variables, which TensorFlow reads while it is imported.
 _SETS_VARIABLES = re.compile(rb"environ|putenv|setenv|dotenv|\bexec\b")
 
 
 def wait_for_script(environment: "os._Environ[str]") -> None:
-    """Import TensorFlow, wait for the script's variables, and begin again without TensorFlow where the script needs that."""
+    """Import TensorFlow, wait for the script's variables, and return to the start of a process.
+
+    The process executes Python again where the script might find something else in a new process,
+    for example a module of its own with the name of one that is loaded. It ends without a script.
+    """
     pipe = int(environment.pop(SPARE_FD))
+    # Nearly all objects of the import are permanent, so collecting during it finds nothing.
     gc.disable()
     with contextlib.suppress(Exception):  # the script's own import raises it again
         importlib.import_module("tensorflow")
@@ -35,12 +46,14 @@ def wait_for_script(environment: "os._Environ[str]") -> None:
     if not sent:  # the parent has ended, or needs no process
         os._exit(0)
     environment.update(sent)
+    # The import system caches the listing of folders, and the script's files came after the import.
     importlib.invalidate_caches()
     if _is_affected(os.getcwd()):
         os.execv(sys.executable, [sys.executable, "-m", "akdl.process.preflight", "akdl.entry"])
 
 
 def _sent(pipe: int) -> Dict[str, str]:
+    """Wait for the variables of a script; an empty dict without one."""
     with os.fdopen(pipe, "rb") as file:
         content = file.read() if select.select([file], [], [], LONGEST_S)[0] else b""
     sent: Dict[str, str] = json.loads(content or b"{}")

@@ -1,4 +1,8 @@
-"""Processor time in which a process works, as opposed to waiting in a loop."""
+"""Processor time in which a process works, as opposed to waiting in a loop.
+
+The group needs the difference when no member makes progress: the script of one member may be in an
+endless loop, while the others poll for it in a collective and use the processor as well.
+"""
 
 import itertools
 import sys
@@ -8,7 +12,10 @@ import traceback
 from types import FrameType
 from typing import Dict, FrozenSet, Iterator, Optional, Tuple
 
-_WATCHES = {"akdl-activity", "akdl-parent", "akdl-progress"}  # threads that look at others, which is not the script's work
+# Threads of ours that look at others. They are found in other places at each look, so with them a
+# script in an endless loop counted as working.
+_WATCHES = {"akdl-activity", "akdl-parent", "akdl-progress"}
+# Stacks of 15 threads with 30 calls each take 0.3 ms, and are taken twice a second.
 _MOST_THREADS = 20
 _MOST_CALLS = 40
 
@@ -33,7 +40,11 @@ class WorkClock:
 
 
 def script_stacks() -> str:
-    """Stacks of the main thread and of threads of the script, innermost calls last, without lines of source."""
+    """Stacks of the main thread and of threads of the script, innermost calls last.
+
+    They show all threads because the holder of a lock is often another one than the thread that
+    waits. Lines of source would have to be read from files while the script runs.
+    """
     frames = _frames_of_others()
     named = {each.ident or 0: each.name for each in threading.enumerate() if not each.name.startswith("akdl-")}
     stacks = [f"Thread {name}:\n{_stack(frames[ident])}" for ident, name in named.items() if ident in frames]
@@ -41,7 +52,10 @@ def script_stacks() -> str:
 
 
 def main_calls() -> Iterator[Tuple[FrameType, int]]:
-    """Frames of the main thread with their lines, the innermost one first."""
+    """Frames of the main thread with their lines, the innermost one first.
+
+    Called from other threads: the frames change while they are walked, so callers only read them.
+    """
     return traceback.walk_stack(sys._current_frames().get(threading.main_thread().ident or 0))
 
 
