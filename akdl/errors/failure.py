@@ -1,4 +1,9 @@
-"""Exceptions as data for the channel between processes; any exception can be sent, and its text is limited."""
+"""Exceptions as data for the channel between processes: any exception, with a limited text.
+
+The first step of an error's path. The message `Failure` crosses the channel, and the bridge raises
+it in the job (`bridge/errors/process_failures.py`). Pickled exceptions would need the classes of
+the user's environment on the Flink side, and nothing that crosses a channel is unpickled.
+"""
 
 import os
 import re
@@ -21,6 +26,8 @@ def failure_of(error: BaseException, message: Optional[str] = None) -> Failure:
     The traceback begins and ends outside akdl, because the frames of akdl around a script say nothing about the script.
     It omits TensorFlow's graph nodes. AKDL_TRACEBACK=full keeps everything.
     """
+    # TracebackException holds texts and no frames, so it does not keep the script's variables
+    # alive.
     captured = traceback.TracebackException.from_exception(error)
     text, trace_text = (_text(error) if message is None else message) + missing_keras(error, os.environ), ""
     if os.environ.get("AKDL_TRACEBACK") == "full":
@@ -54,4 +61,5 @@ def _limited(text: str, most: int) -> str:
 
 
 def _plain(text: str) -> str:
+    """Escape half surrogates, which a str can hold and a protobuf string cannot."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")

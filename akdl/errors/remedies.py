@@ -1,4 +1,9 @@
-"""Advice for common errors of scripts whose message from Python or TensorFlow does not say what to do."""
+"""Advice for common errors of scripts whose own message does not say what to do.
+
+The advice is made in the process, because only there the exception is an object with a type and
+arguments. Each function returns "" for an error that it does not recognize, so the results can be
+appended to any message.
+"""
 
 import os
 import re
@@ -20,7 +25,9 @@ def missing_column(error: BaseException, columns: Sequence[str]) -> str:
     name: Optional[str] = None
     close = None
     if isinstance(error, KeyError) and len(error.args) == 1 and isinstance(error.args[0], str):
-        name = re.sub("^KeyError: '(.*)'$", r"\1", error.args[0])  # AutoGraph's KeyError has the text of the first one
+        # AutoGraph wraps a KeyError of the user's function, and gives its own the text of the
+        # first.
+        name = re.sub("^KeyError: '(.*)'$", r"\1", error.args[0])
         found = near(name, columns)
         if name in columns or not found:
             return ""  # not a column's key
@@ -54,6 +61,8 @@ def missing_export(folder: str, work_dir: str) -> str:
     """Error text for a training without a SavedModel in its folder; "" where the folder has content."""
     if os.path.isdir(folder) and os.listdir(folder):
         return ""
+    # A common mistake is an export to another folder, so the error names a SavedModel that is
+    # there.
     elsewhere = ""
     for place, folders, names in os.walk(work_dir):
         folders[:] = sorted(name for name in folders if not name.startswith("."))

@@ -1,4 +1,9 @@
-"""End-of-script warnings: errors raised in the script's threads, and files left in the work folder."""
+"""End-of-script warnings: errors raised in the script's threads, and files left in the work folder.
+
+Both mistakes leave a script that ends well without what it was meant to do: Python only prints the
+error of a thread, and the work folder is removed with its files. The warnings travel with the
+outcome and appear in the user's program.
+"""
 
 import os
 import threading
@@ -10,7 +15,10 @@ _LOOKED_AT = 100  # source files
 
 
 class ScriptWarnings:
-    """Records errors of the script's threads from now on, and new files after `watch_files`."""
+    """Records errors of the script's threads from now on, and new files after `watch_files`.
+
+    Python 3.7 has no hook for errors in threads, so there only files are found.
+    """
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -27,6 +35,7 @@ class ScriptWarnings:
             threading.excepthook = hook
 
     def watch_files(self, kept: Sequence[str] = ()) -> None:
+        """Take the present files, and the names `kept` that akdl collects itself, as known."""
         self._known = {*os.listdir(self._folder), *kept}
 
     def sentences(self) -> List[str]:
@@ -44,7 +53,8 @@ class ScriptWarnings:
 
     def _left(self) -> List[str]:
         """New entries of the work folder, unless the script mentions that folder or uses our models, which write there."""
-        if self._known is None or not os.path.isdir(self._folder):  # the script may have removed it
+        # The script may have removed its work folder.
+        if self._known is None or not os.path.isdir(self._folder):
             return []
         new = sorted(name for name in set(os.listdir(self._folder)) - self._known if not name.startswith((".", "__")))
         if not new or self._mentions("work_dir", "akdl.models"):
