@@ -1,4 +1,8 @@
-"""Growing files on disks that may be full: the error names the folder, its size, the free space and the remedy."""
+"""Growing files on disks that may be full.
+
+The error names the folder, its size, the free space and the remedy, because the system's own error
+names neither the disk nor the bytes.
+"""
 
 import errno
 import io
@@ -9,6 +13,7 @@ from akdl.folders.private_file import private
 
 
 def write_all(file: io.RawIOBase, data: Union[bytes, memoryview]) -> None:
+    """Write all of the data to an unbuffered file, which may accept a part of it at a time."""
     view = memoryview(data)
     while view:
         view = view[file.write(view) :]
@@ -20,7 +25,13 @@ def free_bytes(folder: str) -> int:
 
 
 def write_at(path: str, place: int, data: Union[bytes, memoryview]) -> None:
-    """Write to a file from a position on, replacing what a failed write has left there."""
+    """Write to a file from a position on, replacing what a failed write has left there.
+
+    Appending would put the rows of a second attempt behind the part that the first one wrote.
+
+    Raises:
+        OSError: With sizes and a remedy for a full disk or quota, otherwise the system's own error.
+    """
     try:
         with open(path, "r+b" if place else "wb", buffering=0, opener=private) as file:
             file.seek(place)

@@ -27,7 +27,11 @@ LOCK = ".akdl-lock"
 
 
 class OwnedFolder:
-    """A new folder below the temporary folder, accessible to this user only; it stays while a process holds the lock `fd`."""
+    """A new folder below the temporary folder, accessible to this user only.
+
+    It stays while a process holds the lock `fd`. Child processes that inherit the descriptor hold
+    the lock too, so the folder outlives this process if they still use it.
+    """
 
     def __init__(self, prefix: str, place: Optional[str] = None) -> None:
         self.path = os.path.join(place or tempfile.gettempdir(), f"{prefix}{uuid.uuid4().hex[:12]}")
@@ -41,7 +45,8 @@ class OwnedFolder:
         atexit.register(self._remove_in, os.getpid())
 
     def _remove_in(self, pid: int) -> None:
-        if os.getpid() == pid:  # a forked process may end earlier
+        # A forked process has the same exit handlers, and may end earlier.
+        if os.getpid() == pid:
             self.remove()
 
     def remove(self) -> None:
@@ -58,12 +63,16 @@ def hold(folder: str, shared: bool = True) -> int:
     Raises:
         PermissionError: Other users can read the folder, or it belongs to one of them.
     """
+    # Another process may remove the folder between any two steps, so the steps are repeated until
+    # the lock is held and its file is still in the folder.
     path = os.path.join(folder, LOCK)
     while True:
         with contextlib.suppress(FileExistsError):
             os.mkdir(folder, 0o700)
         try:
-            if not is_private_folder(folder):  # before creating anything in it
+            # The folder is tested before anything is created in it, because another user may have
+            # made it, or a link of its name.
+            if not is_private_folder(folder):
                 raise PermissionError(f"{folder} {not_private(folder)}")
             lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except FileNotFoundError:  # removed meanwhile
@@ -88,14 +97,24 @@ def locked(folder: str) -> Iterator[None]:
 
 
 def sweep(place: str, prefix: Union[str, Tuple[str, ...]] = PREFIXES) -> None:
-    """Remove this user's folders on this host whose owners ended without removing them."""
+    """Remove this user's folders on this host whose owners ended without removing them.
+
+    Called when a process starts. Owners that were killed, with the small process that waits for
+    their lock, have no other way to have their folders removed.
+    """
     for name in os.listdir(place):
         if name.startswith(prefix):
             remove_unused(os.path.join(place, name))
 
 
 def remove_unused(folder: str, waits: bool = False, is_used: Callable[[], bool] = lambda: False) -> None:
-    """Remove a folder of this user and host, if it exists and its lock is free, or else, with `waits`, once it is."""
+    """Remove a folder of this user and host, if it exists and its lock is free.
+
+    Args:
+        folder: A path that another user may have made.
+        waits: Wait until the lock is free, instead of leaving the folder.
+        is_used: A further condition, tested under the lock.
+    """
     path = os.path.join(folder, LOCK)
     with contextlib.ExitStack() as closing:
         try:
@@ -105,6 +124,8 @@ def remove_unused(folder: str, waits: bool = False, is_used: Callable[[], bool] 
         except OSError:  # not a folder of this kind, or removed meanwhile
             return
         closing.callback(os.close, lock)
+        # On a shared file system the owner may be alive on another host, whose lock is not seen
+        # here.
         if os.read(lock, 1000) != socket.gethostname().encode():
             return
         if waits:

@@ -1,4 +1,8 @@
-"""Files and folders that only this user can access, whatever the program's umask is."""
+"""Files and folders that only this user can access, whatever the program's umask is.
+
+Rows and sockets are stored below /tmp on many hosts, where another user may have made a folder or a
+link of the same name beforehand. A folder is therefore tested before anything is created in it.
+"""
 
 import contextlib
 import os
@@ -8,6 +12,7 @@ import stat
 
 def private(path: str, flags: int) -> int:
     """Opener for `open(..., opener=private)`: new files are readable by this user only."""
+    # The mode counts for a new file alone. An existing one that is opened for writing gets it too.
     fd = os.open(path, flags | os.O_CLOEXEC, 0o600)
     if flags & os.O_CREAT:
         os.fchmod(fd, 0o600)
