@@ -28,7 +28,12 @@ _OF_INTEGERS = "biu"
 
 
 class FunctionModel(LoadedModel):
-    """Calls the function of `serving`, one batch at a time, because code of users may not be safe from threads."""
+    """Calls the function of `serving`, one batch at a time.
+
+    Code of users may not be thread-safe, so `turn` is a lock. The declared columns are the
+    signature, since a function has none of its own. So its results are
+    checked here, where the error can name the function and the output.
+    """
 
     def __init__(self, folder: str, serving: Serving) -> None:
         self._path, _, self._function = serving.function.rpartition(":")
@@ -41,7 +46,11 @@ class FunctionModel(LoadedModel):
         self.turn = threading.Lock()
 
     def load(self, outputs: Sequence[str]) -> None:
-        """Call the user's function, whose result predicts."""
+        """Call the user's function, whose result predicts.
+
+        Raises:
+            ServingError: There is no such function, or it returns nothing that can be called.
+        """
         make = getattr(import_file(self._folder + self._path, self._folder.rstrip(os.sep)), self._function, None)
         if not callable(make):
             raise ServingError(f"predictFn: {self._path} defines no function {self._function!r}")
@@ -51,7 +60,11 @@ class FunctionModel(LoadedModel):
         self._predict: Callable[[Dict[str, Array]], object] = predict
 
     def predict(self, columns: Dict[str, Array]) -> Dict[str, Array]:
-        """Predict a batch; Refused when the function raises."""
+        """Predict a batch; Refused when the function raises.
+
+        It may raise for one of the rows. SystemExit counts too, because a function of a user must
+        not end the process that all tasks share.
+        """
         rows = len(next(iter(columns.values())))
         batch = {name: _argument(array, self._inputs[name].kind) for name, array in columns.items()}
         try:
@@ -72,7 +85,10 @@ class FunctionModel(LoadedModel):
         del self._predict
 
     def _checked(self, name: str, value: object, rows: int) -> Array:
-        """Array of an output; its rows and its type have to fit the column."""
+        """Return an output as an array; its rows and its type have to fit the column.
+
+        A misfit is a ServingError and not Refused, because halving the batch would not change it.
+        """
         column_type, where = self._outputs[name], f"{self.name}: output {name!r}"
         if np.ma.is_masked(value):  # type: ignore[no-untyped-call]
             raise ServingError(f"{where}: expected a value for each row, got an array with masked elements: fill them")
@@ -112,7 +128,11 @@ def described(types: Mapping[str, ColumnType]) -> Tuple[TensorDescription, ...]:
 
 
 def _argument(array: Array, kind: Kind) -> Array:
-    """Array for user code, which may change it; without the types that stand for others on the way."""
+    """Return a copy of the array for user code, which may change it.
+
+    It has the types that users expect: on the way, text and decimals are bytes, and points in time
+    are numbers.
+    """
     if kind is Kind.STRING:
         return _mapped(bytes.decode, array)
     if kind is Kind.DECIMAL:

@@ -9,7 +9,8 @@ Cells for an input of numbers or booleans:
 
 For an input of strings: strings, bytes, or lists of them.
 
-Most columns are converted as a whole. If that fails, cells are converted one at a time, to find the bad ones.
+Most columns are converted as a whole. If that fails, cells are converted one at a time, to find the
+bad ones, so that an error names its row and the other rows are predicted.
 """
 
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
@@ -24,7 +25,9 @@ from akdl.wire.cells import Array
 from akdl.wire.columns import is_utf8
 
 _NULL = "expected a value, got null"
-_STRING_BYTES = 24  # of TensorFlow's object for a string
+# TensorFlow's object for a string has these bytes besides the text, so a batch of many short
+# strings takes more memory than their texts.
+_STRING_BYTES = 24
 
 
 class Converted(NamedTuple):
@@ -51,13 +54,18 @@ class Converted(NamedTuple):
         """Stack the values of some rows, which have equal shapes."""
         if isinstance(self.values, list):
             return np.stack([self.values[row] for row in rows])
-        if isinstance(rows, range):  # a view; indexing took 60 % of a small model's time
+        # A slice is a view. Indexing by numbers copies, and took 60 % of a small model's time.
+        if isinstance(rows, range):
             return self.values[rows.start : rows.stop]
         return self.values[list(rows)]
 
 
 def stacked(parts: Sequence[Converted], tensor: TensorDescription) -> Converted:
-    """The values of one input, made of a number from each of several columns; a bad number, reported elsewhere, counts as 0."""
+    """Return the values of one input, made of a number from each of several columns.
+
+    A bad number counts as 0 here. Its row is among the errors of its column, so it is not
+    predicted.
+    """
     sizes, dtype = (tensor.shape or ())[1:], NUMBERS[tensor.dtype]
     columns = [
         np.array([0 if cell is None else cell for cell in part.values], dtype) if isinstance(part.values, list) else part.values
@@ -91,7 +99,10 @@ class InputConverter:
         self._where = f"input {tensor.key!r} ({tensor.dtype} {shape_text(sizes)}) from column {column.name!r}"
 
     def set_default(self, value: object) -> None:
-        """Let a value stand for null from now on; ServingError if it does not fit the input."""
+        """Let a value stand for null from now on; ServingError if it does not fit the input.
+
+        It is tried here, so that a wrong default fails the start and not the first null.
+        """
         for message in self.convert([value]).errors.values():
             raise ServingError(f"defaults: {message}")
         self._default = value
@@ -232,6 +243,11 @@ def _product(sizes: Sequence[int]) -> int:
 
 
 def encoded(array: Array) -> Array:
+    """Return strings as bytes in UTF-8, which TensorFlow expects, in an array of objects.
+
+    Raises:
+        CellError: An element is neither text nor bytes, or cannot be encoded.
+    """
     if array.dtype == object and set(map(type, array.reshape(-1).tolist())) <= {bytes}:
         return array
     result = np.empty(array.shape, object)

@@ -42,7 +42,11 @@ class RowsError(ServingError):
 
 
 class Refused(Exception):
-    """The model refuses a batch, or lacks memory for it; some of its rows may still succeed."""
+    """The model refuses a batch, or lacks memory for it; some of its rows may still succeed.
+
+    `ServedModel` halves the batch then. Any other exception of `predict` fails the whole request,
+    since smaller batches would fail in the same way.
+    """
 
     def __init__(self, error: BaseException, message: object) -> None:
         super().__init__(str(message))
@@ -82,12 +86,17 @@ class Signature:
 
 
 class LoadedModel:
-    """A model that predicts batches, which have their rows on the first axis. Each kind of model is a subclass.
+    """A model that predicts batches, which have their rows on the first axis.
+
+    Each kind of model is a subclass. It is made with its signature, loaded once, called from several
+    threads at once unless `turn` is a lock, and closed after its last batch. It neither divides
+    batches nor converts cells, so a new kind of model needs these methods only.
 
     Attributes:
         name: Subject of sentences in error messages, such as "the model".
         signature: The inputs and outputs.
-        turn: A lock that is held during each call, for models that must not be called from two threads at once.
+        turn: A lock that is held during each call, for models that must not be called from two
+            threads at once.
     """
 
     name = "the model"
@@ -118,7 +127,7 @@ def tensors_text(tensors: Iterable[TensorDescription]) -> str:
 
 
 def find_tensor(tensors: Sequence[TensorDescription], key: str, what: str, signature: Signature) -> TensorDescription:
-    """The input or output of a signature; SignatureError, which lists the existing ones, if there is none of this name."""
+    """Return the input or output of this name; a SignatureError lists the existing ones."""
     for tensor in tensors:
         if tensor.key == key:
             return tensor

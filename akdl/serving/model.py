@@ -54,9 +54,17 @@ _STATUS = 74
 
 
 class WatchedCall(NamedTuple):
-    """A call whose batches are watched; `most_rows` of a batch (0: as set), and rows that are not computed.
+    """A request whose batches are watched, as a task sends it in the metadata of its call.
 
-    A part of a call has the `places` of its rows in the whole.
+    After a process has ended because of a batch, the task repeats its request with smaller batches,
+    and at last without the row that remains.
+
+    Args:
+        name: Identifies the request in the file of stalled rows; "" for a request that is not
+            watched.
+        most_rows: Rows of a batch; 0 for the size of the settings.
+        left_out: Rows that are not computed, and count as bad.
+        places: Numbers of the rows in the whole request, where this is a part of it for one key.
     """
 
     name: str = ""
@@ -74,12 +82,19 @@ UNWATCHED = WatchedCall()
 
 
 def stalled_file(folder: str, pid: int) -> str:
-    """Path of the file of a process that has ended so."""
+    """Path of the file in which a process names the rows of the batches for which it has ended.
+
+    The process number is in the name, because a fresh process uses the same folder at once.
+    """
     return os.path.join(folder, f"stalled-{pid}")
 
 
 class BatchWatch:
-    """Ends this process when a batch of a watched call is computed for more than `limit_s` seconds; 0 for never."""
+    """Ends this process when a batch of a watched call is computed for more than `limit_s` seconds.
+
+    With 0 no thread is started. Batches without a watched call have no client that would try again,
+    so they are never ended.
+    """
 
     def __init__(self, limit_s: float = 0.0, folder: str = ".") -> None:
         self.limit_s = limit_s
@@ -90,7 +105,7 @@ class BatchWatch:
 
     @contextlib.contextmanager
     def batch(self, call: WatchedCall, rows: Sequence[int]) -> Iterator[None]:
-        """Look after a batch of these rows."""
+        """Watch the batch of these rows while the block computes it in this thread."""
         if self.limit_s and call.name:
             own = rows if call.places is None else [call.places[row] for row in rows]
             self._running[threading.get_ident()] = (time.monotonic(), call.name, own)
@@ -103,9 +118,12 @@ class BatchWatch:
         while True:
             time.sleep(min(self.limit_s / _LOOKS, 1.0))
             late = time.monotonic() - self.limit_s
+            # A copy, because calls add and remove their batches meanwhile.
             running = list(self._running.values())
             stalled = {name: list(map(int, rows)) for begun, name, rows in running if begun < late}
             if stalled:
+                # The file is complete before the process ends, since the clients read it as soon as
+                # their connections break. Exit handlers would wait for the thread that hangs.
                 with WholeFile(stalled_file(self._folder, os.getpid())) as file:
                     file.write(json.dumps(stalled).encode("ascii"))
                 os._exit(_STATUS)
@@ -138,6 +156,7 @@ class ServedModel:
         self._fixed_batch = self._one_fixed_batch()
         self._batch_size = self._fixed_batch or serving.infer_batch_size or BATCH_ROWS
         self._batch_bytes = serving.infer_batch_bytes or BATCH_BYTES
+        # Loaded last, so that a wrong name or type is an error before gigabytes are read.
         model.load([converter.key for converter in self._outputs])
 
     def predict(self, columns: Mapping[str, object], rows: Optional[int] = None) -> Dict[str, Values]:
@@ -150,7 +169,16 @@ class ServedModel:
     def predict_collecting(
         self, columns: Mapping[str, object], rows: Optional[int] = None, call: WatchedCall = UNWATCHED
     ) -> Tuple[Dict[str, Values], List[BadRow]]:
-        """Predict rows; return the result columns, with None in the cells of bad rows, and the bad rows' errors."""
+        """Predict rows; return the result columns, and the bad rows with their errors.
+
+        Cells of bad rows are None. A bad row never fails the others. An error of the model that no
+        row causes is raised.
+
+        Args:
+            columns: Name to cells, one per row, at least of the columns that feed the model.
+            rows: Their number, for a check.
+            call: The request that the rows belong to.
+        """
         count = self._count(columns, rows)
         stalls = f"the model does not finish with it within {self._watch.limit_s:g} s (inferTimeout)"
         errors: Dict[int, str] = dict.fromkeys(call.left_out, stalls)
@@ -243,6 +271,11 @@ class ServedModel:
         return next(iter(counts.values()))
 
     def _batches(self, values: Dict[str, Converted], good: Sequence[int], most: int) -> Iterator[Sequence[int]]:
+        """Divide good rows into batches of equal shape, bounded in rows and bytes.
+
+        The size is read again for each batch, because a batch that ran out of memory may have made
+        it smaller meanwhile. A single row above the bound of bytes is a batch of its own.
+        """
         groups: Iterable[Sequence[int]] = [good]
         if any(isinstance(converted.values, list) for converted in values.values()):
             by_shape: Dict[Any, List[int]] = {}
@@ -264,6 +297,10 @@ class ServedModel:
     def _predict_batch(
         self, values: Dict[str, Converted], rows: Sequence[int], errors: Dict[int, str], call: WatchedCall
     ) -> "List[_Predicted]":
+        """Predict a batch; if the model refuses it, predict its halves, down to the bad rows.
+
+        A bad row among n costs about 2 log2(n) further calls, where single rows would cost n.
+        """
         try:
             with self._model.turn, self._watch.batch(call, rows):
                 fetched = self._call({key: converted.take(rows) for key, converted in values.items()}, len(rows))
@@ -271,13 +308,17 @@ class ServedModel:
             lacks_memory, message = error.lacks_memory, str(error)
         else:
             return [self._converted(fetched, rows, errors)]
-        if len(rows) == 1 or (lacks_memory and self._fixed_batch is not None):  # a smaller batch would be padded again
+        # With a fixed batch dimension a smaller batch would be padded to the same size again, so
+        # halving it cannot save memory.
+        if len(rows) == 1 or (lacks_memory and self._fixed_batch is not None):
             reason = "runs out of memory with it" if lacks_memory else "rejects it"
             errors.update(dict.fromkeys(rows, f"{self._model.name} {reason}: {message}"))
             return []
         middle = len(rows) // 2
         parts = [part for half in (rows[:middle], rows[middle:]) for part in self._predict_batch(values, half, errors, call)]
-        if lacks_memory and sum(len(part.rows) for part in parts) == len(rows):  # else a row was too large, not the batch
+        # The smaller size is kept if all rows succeeded with it. Otherwise a row was too large and
+        # not the batch, and later batches without such a row can have the old size.
+        if lacks_memory and sum(len(part.rows) for part in parts) == len(rows):
             self._keep_size(max(len(part.rows) for part in parts))
         return parts
 
@@ -302,8 +343,11 @@ class ServedModel:
         size = rows
         if self._fixed_batch is not None:
             size = self._fixed_batch
-        elif self.signature.is_compiled:  # XLA compiles for seconds at each new size
+        # XLA compiles for seconds at each new size, so there are powers of two alone, and the size
+        # of full batches.
+        elif self.signature.is_compiled:
             size = max(rows, min(1 << (rows - 1).bit_length(), self._batch_size))
+        # Copies of the last row fill the batch, because zeros may not be valid for the model.
         padding = size - rows
         if padding:
             feeds = {key: np.concatenate([array, np.repeat(array[-1:], padding, axis=0)]) for key, array in feeds.items()}

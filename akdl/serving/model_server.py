@@ -43,14 +43,17 @@ Behaviour = Callable[[Any, grpc.ServicerContext], Any]
 
 _CALLS_AT_ONCE = 16  # for decoding and encoding; TensorFlow has its own threads
 _LOOK_AGAIN_S = 0.5  # delay until a waiting call notices that its client has gone
-_MOST_NOTICES = 100  # queued for the next prediction
+# Notices queued for the next prediction. Without a bound they would grow while no client predicts.
+_MOST_NOTICES = 100
 
 
 class ModelServer:
-    """Serves calls with one model at a time.
+    """Serves the calls of all tasks of a host with one store of models.
 
-    A free port of "127.0.0.1:0" is written to `work_dir`, which is removed at the end. A process that holds its file `lock` is
-    about to connect or to start a server.
+    It listens from its start on. `load` fills it, and every call waits for that. A free port of
+    "127.0.0.1:0" is written to `work_dir`, which is removed at the end. A task that is about to
+    connect, or to start a server, holds the lock of that folder, so the folder does not disappear
+    under it.
     """
 
     def __init__(self, serving: Serving, address: str, token: str, work_dir: Optional[str] = None) -> None:
@@ -75,6 +78,10 @@ class ModelServer:
                 file.write(f"{address.rsplit(':', 1)[0]}:{port}".encode("ascii"))
 
     def load(self) -> None:
+        """Load the model, and release the calls that wait for it. An error becomes their answer.
+
+        The process does not end with an error, because each task has to receive its text.
+        """
         started = time.monotonic()
         try:
             if not self._serving.function:
@@ -90,6 +97,11 @@ class ModelServer:
         self._server.wait_for_termination()
 
     def clean_up(self) -> None:
+        """Remove the files of this process. Called before it ends, by whichever thread ends it.
+
+        The folder is removed last and after a wait: a task that holds its lock may be starting the
+        next server in it.
+        """
         if self._store is not None:
             self._store.remove_files()
         if self._socket is not None and os.path.exists(self._socket):
@@ -103,7 +115,9 @@ class ModelServer:
         self._store = ModelStore(serving, self._report, self._watch)
         if serving.model_stream_file_path:
             watch = ModelFolderWatch(serving.model_stream_file_path, serving.models_from_ms, self._store.offer, self._report)
-            watch.look()  # a restarted job starts with its latest model
+            # Looked at before the first prediction, so that a restarted job starts with its latest
+            # model.
+            watch.look()
             threading.Thread(target=self._look, args=(watch,), name="akdl-models", daemon=True).start()
 
     def _look(self, watch: ModelFolderWatch) -> None:
@@ -135,6 +149,11 @@ class ModelServer:
         }
 
     def _guarded(self, behaviour: Behaviour) -> Callable[[Any, Any], Any]:
+        """Let a call wait until the model is loaded, or its client has gone.
+
+        A call without client would otherwise occupy one of the few threads during a long load.
+        """
+
         def call(request: Any, context: Any) -> Any:
             while not self._ready.wait(_LOOK_AGAIN_S):
                 if not context.is_active():
@@ -170,15 +189,21 @@ class ModelServer:
 
 def main() -> int:
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
-    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # allocate only the model's share of the GPU
+    # TensorFlow otherwise allocates all memory of the GPU, which other processes of the host may
+    # share.
+    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
     settings = take_settings(os.environ)
-    tempfile.gettempdir()  # cached now; after the parent's end the folder is gone, and Python would choose /tmp
+    # Python caches the folder with this call. After the parent's end the folder is gone, and Python
+    # would choose /tmp.
+    tempfile.gettempdir()
+    # The settings are in a file, because with 2,500 columns they are longer than a variable may be.
     with open(settings["AKDL_SERVING"], encoding="utf-8") as file:
         serving = json_format.Parse(file.read(), Serving())
     os.remove(settings["AKDL_SERVING"])
     server = ModelServer(serving, settings["AKDL_ADDRESS"], settings["AKDL_TOKEN"], settings.get("AKDL_WORK_DIR"))
     exit_with_parent(int(settings["AKDL_PARENT_FD"]), server.clean_up, 0)
 
+    # os._exit, because threads inside TensorFlow may never return to the interpreter.
     def terminate(number: int, frame: object) -> None:
         server.clean_up()
         os._exit(0)
@@ -190,6 +215,7 @@ def main() -> int:
 
 
 def _failure(error: Exception) -> Failure:
+    """Convert an error to data; errors that say what to change need no traceback."""
     failure = failure_of(error)
     if isinstance(error, (ServingError, ModelError)):
         failure.traceback = ""

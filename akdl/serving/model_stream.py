@@ -27,8 +27,11 @@ from akdl.storage.model_forms import find_saved_model
 
 ARCHIVES = (".ak", ".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2")
 _UNFINISHED = re.compile(r"[._]|temp-|.*\.(tmp|part|incomplete)$")
-SETTLE_S = 1.0  # more recently changed files may be part of an unfinished copy
-_AGAIN_S = 60.0  # until a broken model is tried again with unchanged files
+# Files that changed more recently may be part of an unfinished copy.
+SETTLE_S = 1.0
+# Seconds until a broken model is tried again with unchanged files. The cause may be temporary, such
+# as a full memory, but a load costs seconds of a processor.
+_AGAIN_S = 60.0
 
 State = Dict[str, Tuple[int, int]]
 
@@ -102,11 +105,15 @@ def published(folder: str) -> List[PublishedModel]:
 class ModelFolderWatch:
     """Offers the newest model of a folder to a predictor.
 
+    Not thread-safe: one thread calls `look` at intervals. A model that was refused is not offered
+    again until its files change, or until a minute has passed if it may become usable.
+
     Args:
         folder: The folder of published models, which may not exist yet.
         start_ms: Older models are ignored; milliseconds since 1970, rounded down to whole seconds.
-        offer: Takes the path and the name of a model, and returns when the model is in use. It raises ServingError for a
-            model that can never be used, and any other error for a model that cannot be used yet.
+        offer: Takes the path and the name of a model, and returns when the model is in use. It
+            raises ServingError for a model that can never be used, and any other error for a model
+            that cannot be used yet.
         report: Takes a logging level and a message.
     """
 
@@ -114,7 +121,8 @@ class ModelFolderWatch:
         self, folder: str, start_ms: int, offer: Callable[[str, str], None], report: Callable[[int, str], None]
     ) -> None:
         self._folder = folder
-        self._start_ms = start_ms // 1000 * 1000  # names may have whole seconds
+        # Names may have whole seconds, so a model of the same second would seem to be older.
+        self._start_ms = start_ms // 1000 * 1000
         self._offer = offer
         self._report = report
         self._taken: Optional[PublishedModel] = None
@@ -142,6 +150,8 @@ class ModelFolderWatch:
         refused = self._refused.get(model.path)
         if refused is not None and refused[0] == state and time.monotonic() < refused[1]:
             return False
+        # A copy by other tools than `publish` appears before it is complete. Its files then change
+        # between two looks a second apart.
         time.sleep(SETTLE_S)
         if _state(model.path) != state:
             return False  # being written
@@ -158,6 +168,7 @@ class ModelFolderWatch:
         return False
 
     def _report_once(self, level: int, about: str, text: str) -> None:
+        """Report a text about a model or folder unless it is the last one: looks are frequent."""
         if self._reported.get(about) != text:
             self._reported[about] = text
             self._report(level, text)

@@ -1,4 +1,8 @@
-"""Conversion of cells to numbers or booleans of one type. Pure."""
+"""Conversion of cells to numbers or booleans of one type, for inputs and outputs of models. Pure.
+
+A conversion may lose digits of a fraction and nothing else: a number out of range, a fraction for
+an integer or a rounded integer would be another value, which a prediction does not show.
+"""
 
 import decimal
 import re
@@ -122,6 +126,11 @@ class NumberCells:
 
 
 def cast(array: Array, dtype: Any, name: object) -> Array:
+    """Convert numbers to a type, where numpy would wrap or cut values that do not fit.
+
+    Raises:
+        CellError: With the first number that does not fit; `name` is the type in the message.
+    """
     if array.dtype == dtype:
         return array
     result, fits = _CONVERSIONS[dtype.kind](array, dtype)
@@ -170,6 +179,8 @@ def _to_integers(array: Array, dtype: Any) -> Tuple[Array, Optional[Array]]:
     if array.dtype.kind == "b":
         return array.astype(dtype), None
     if array.dtype.kind == "f":
+        # `limits.max` of 64 bits is not a float: it rounds up to 2**63, which does not fit. So the
+        # comparison is with the next power of two, which is exact.
         fits = (array >= limits.min) & (array < float(limits.max) + 1) & (np.trunc(array) == array)
     elif array.dtype.kind == "u":
         fits = array <= limits.max

@@ -5,7 +5,7 @@
 - STRING takes any output: the elements separated by spaces, booleans as "true" and "false".
 - BYTES takes one element of strings, or all elements of numbers as raw little-endian bytes.
 
-Floats are not converted to integers: round them in SQL.
+Floats are not converted to integers, because that would change them: round them in SQL.
 """
 
 from typing import Any, Callable, Dict, List, Optional, Tuple
@@ -35,7 +35,9 @@ def result_columns(serving: Serving) -> List[TableColumn]:
 class OutputConverter:
     """Converts one output for a column; without a type, the column has the arrays unconverted.
 
-    `cells_hold_batches` means that a cell is a whole tensor with the batch dimension.
+    `cells_hold_batches` means that a cell is a whole tensor with the batch dimension. A type that
+    cannot hold the output is a SignatureError when the converter is made, as far as the signature
+    shows it; other misfits are errors of single rows.
     """
 
     def __init__(self, column: TableColumn, tensor: TensorDescription, cells_hold_batches: bool = False) -> None:
@@ -163,7 +165,9 @@ def _words(row: Array) -> List[str]:
             raise CellError(f"the bytes are not valid UTF-8 ({error.reason} at byte {error.start}): declare BYTES") from None
     if row.dtype == bool:
         return ["true" if element else "false" for element in row]
-    return [str(element) for element in row]  # numpy's scalars have the shortest text of the same float32
+    # str of a numpy scalar is the shortest text of the same float32; a Python float would show the
+    # digits of a float64.
+    return [str(element) for element in row]
 
 
 def _little(array: Array) -> Array:

@@ -35,7 +35,11 @@ _INTERNAL = ("__saved_model_init_op", "__saved_model_train_op")
 
 
 class SavedModel(LoadedModel):
-    """The SavedModel in a folder, or in the only folder below it, with the signature and the graph that `serving` names."""
+    """The SavedModel in a folder, or in the only folder below it.
+
+    `serving` names its graph by tags, and the signature. They are read from the file when the
+    object is made, without loading the graph, so that a wrong name is found at once.
+    """
 
     def __init__(self, folder: str, serving: Serving) -> None:
         self.folder = find_saved_model(folder)
@@ -66,7 +70,8 @@ class SavedModel(LoadedModel):
         """Call the signature."""
         import tensorflow as tf
 
-        call = self._call  # another thread may close the model meanwhile
+        # Another thread may close the model meanwhile, so the attribute is read once.
+        call = self._call
         if call is None:
             raise ServingError("the model is closed")
         if self._bfloat16:
@@ -74,6 +79,9 @@ class SavedModel(LoadedModel):
         errors = tf.errors
         try:
             results = call(columns)
+        # These errors can depend on the rows: a value that the graph refuses, a missing key of a
+        # table, a batch that is too large. Others, such as a lost device, would fail with fewer
+        # rows too.
         except (
             errors.InvalidArgumentError, errors.OutOfRangeError, errors.NotFoundError, errors.ResourceExhaustedError,
         ) as error:  # fmt: skip
@@ -117,7 +125,12 @@ def write_checked_model(
 
 
 def load_in_clean_process(folder: str, timeout_s: float = CHECK_TIMEOUT_S) -> None:
-    """Call `load_every_graph` in a new process, whose crash or timeout is a ModelError as well."""
+    """Call `load_every_graph` in a new process, whose crash or timeout is a ModelError as well.
+
+    A model that only loads where it was trained would fail in the predictor, hours later. The
+    process of the training itself proves nothing, because it has the script's classes and
+    variables.
+    """
     find_saved_model(folder)  # fails early, without a process
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     path = [package, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
@@ -125,10 +138,12 @@ def load_in_clean_process(folder: str, timeout_s: float = CHECK_TIMEOUT_S) -> No
     # The training script still holds the GPU's memory.
     own = {"PYTHONPATH": os.pathsep.join(path), "CUDA_VISIBLE_DEVICES": "-1", "PYTHONIOENCODING": "utf-8"}
     command = [sys.executable, "-c", RUN_MODULE, "akdl.serving.saved_model", os.path.abspath(folder)]
+    # RUN_MODULE instead of -m, which would import modules from the folder that a script changed to.
     try:
         ended = subprocess.run(command, env={**kept, **own}, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s)
     except subprocess.TimeoutExpired:
         raise ModelError(f"the SavedModel in {folder} could not be loaded within {timeout_s:g} seconds") from None
+    # The last line, since libraries may print to the same output while they are imported.
     if ended.returncode == _NOT_LOADED:
         raise ModelError(json.loads(ended.stdout.splitlines()[-1].decode("utf-8")))
     if ended.returncode:
@@ -244,7 +259,12 @@ def _load_function(
 
 
 def _direct_call(function: Any, keys: List[str], indirect: Call) -> Optional[Call]:
-    """Call without TensorFlow's checks of arguments, which take 0.3 ms; None where the order of inputs or devices is open."""
+    """Make a call without TensorFlow's checks of arguments; None where the usual call has to stay.
+
+    Binding names and checking types takes 0.3 ms, three quarters of a call for one row. The usual
+    call stays on a GPU, and where TensorFlow has stored no names from which to read the order of
+    the inputs.
+    """
     import tensorflow as tf
 
     captured, found = list(function.captured_inputs), sorted(function.structured_outputs)
@@ -262,7 +282,9 @@ def _direct_call(function: Any, keys: List[str], indirect: Call) -> Optional[Cal
     def call(feeds: Dict[str, Array]) -> Dict[str, Array]:
         try:
             results = execute.StatefulPartitionedCall(args=[*map(feeds.__getitem__, order), *captured], Tout=types, f=function)
-        except tf.errors.InternalError:  # of TensorFlow 2.15, if an output is a `tf.shape`
+        # TensorFlow 2.15 raises this where an output is a `tf.shape`. The usual call can predict
+        # such a batch.
+        except tf.errors.InternalError:
             return indirect(feeds)
         return {key: results[place].numpy() for key, place in zip(keys, places)}
 
@@ -272,6 +294,7 @@ def _direct_call(function: Any, keys: List[str], indirect: Call) -> Optional[Cal
 def _load_session(
     path: str, tags: List[str], signature: Signature, outputs: Sequence[TensorDescription], threads: Optional[int]
 ) -> Tuple[Any, Call]:
+    """Load a model with TensorFlow 1, or where a script has turned eager execution off."""
     import tensorflow as tf
 
     config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=threads or 0, allow_soft_placement=True)
