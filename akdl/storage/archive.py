@@ -1,6 +1,9 @@
 """Safe unpacking of zip and tar files, compressed or not: no entry can write outside the folder.
 
-Links are created last, so that no file is written through a link. Unpacked bytes are counted against limits.
+Archives come from users and addresses, and a process unpacks them with the rights of Flink. Links
+are created last, so that no file is written through a link. Unpacked bytes are counted against
+limits, because a small file can unpack to terabytes. The filters of `tarfile` are newer than Python
+3.7, and `zipfile` has no filters.
 """
 
 import contextlib
@@ -46,6 +49,8 @@ class ArchiveError(ValueError):
 
 
 class Limits(NamedTuple):
+    """Bounds of an archive's content; environment variables of the user raise them."""
+
     members: int = 1_000_000
     bytes: int = 100 << 30
     ratio: float = 200.0  # of content to archive, for content of more than `free_bytes`
@@ -97,6 +102,8 @@ def unpack_archive(
 
 
 class Counter:
+    """Entries and bytes of one archive so far; ArchiveError above a limit, with its variable."""
+
     def __init__(self, limits: Limits, archive_bytes: int) -> None:
         self._limits = limits
         self._most = min(limits.bytes, max(limits.free_bytes, int(limits.ratio * archive_bytes)))
@@ -122,6 +129,8 @@ class Counter:
 
 
 class Counted:
+    """Content that is counted while it is read, since sizes in headers may be wrong."""
+
     def __init__(self, content: IO[bytes], counter: Counter) -> None:
         self._content = content
         self._counter = counter
@@ -153,6 +162,12 @@ class _TarEntry(tarfile.TarInfo):
 
 
 class _Unpacking:
+    """The folder of one archive, with the same rules for entries of zip and tar files.
+
+    Each name is checked before its entry is written. Files and folders are written in the order of
+    the archive, and links are collected until `make_links`.
+    """
+
     def __init__(self, folder: str, links: bool, copy: Callable[[IO[bytes], IO[bytes]], object], counter: Counter) -> None:
         self.files: Dict[str, Any] = {}
         self._folder = folder
@@ -202,6 +217,7 @@ class _Unpacking:
         self.files[name] = self.files[of]
 
     def make_links(self) -> None:
+        """Create all links, then test where they lead, since one may pass through a later one."""
         for name, target in self._links.items():
             parts = name.split("/")
             if any("/".join(parts[:depth]) in self._links for depth in range(1, len(parts))):
@@ -247,7 +263,9 @@ def check_directory(archive: zipfile.ZipFile) -> None:
 def _unpack_zip(archive: zipfile.ZipFile, writing: _Unpacking) -> None:
     check_directory(archive)
     entries = archive.infolist()
-    for entry in entries:  # before anything is written
+    # A zip file lists its entries, so all are checked before anything is written. A tar file has no
+    # list, and its entries are checked one by one.
+    for entry in entries:
         writing.check(entry.filename)
     for entry in entries:
         mode = entry.external_attr >> 16
@@ -282,7 +300,9 @@ def _unpack_tar(archive: tarfile.TarFile, writing: _Unpacking) -> None:
             if content is None:
                 raise ArchiveError(f"it has an entry that is not a regular file: {name!r}")
             writing.add_file(name, content, entry.mode)
-    if archive.fileobj is not None:  # read to the end, where the checksum of compressed data is
+    # The rest is read, because the checksum of compressed data is at the end: without it a damaged
+    # last file would be accepted.
+    if archive.fileobj is not None:
         rest = writing.counted(archive.fileobj)  # type: ignore[arg-type]
         for data in iter(lambda: rest.read(_COPY_BYTES), b""):
             if data.strip(b"\0"):
@@ -295,6 +315,10 @@ def _without_dot(name: str) -> str:
 
 @contextlib.contextmanager
 def damage_is_named() -> Iterator[None]:
+    """Turn the many errors of libraries for damaged bytes into ArchiveError.
+
+    Errors of the disk pass unchanged, because the archive may be good.
+    """
     try:
         yield
     except ArchiveError:

@@ -46,7 +46,12 @@ def files_at(address: str) -> Dict[str, Tuple[int, int]]:
 
 
 class CheckpointFolder:
-    """The folder at an address; TensorFlow uses `path`, a hidden copy in `cache` for a remote address."""
+    """The folder at an address. TensorFlow uses `path`: a hidden copy if the address is remote.
+
+    The chief calls `fetch` before it restores, and `publish` after each checkpoint. For a local
+    address both do nothing, since TensorFlow works in the folder itself. The copy is hidden, so
+    that the script is not warned of files that it seems to have left in its work folder.
+    """
 
     def __init__(self, address: str, cache: str) -> None:
         self.address = address
@@ -73,6 +78,8 @@ class CheckpointFolder:
         found = self._files()
         changed = [name for name, state in found.items() if self._published.get(name) != state]
         with opened_with_fsspec(self.address) as (system, root):
+            # The file `checkpoint` is sent last. A chief that is killed before it leaves the name
+            # of the former checkpoint there, whose files are removed only afterwards.
             for name in sorted(changed, key=lambda name: (os.path.basename(name) == LAST, name)):
                 put_whole(system, os.path.join(self.path, *name.split("/")), f"{root}/{name}")
             for name in set(self._published) - set(found):
@@ -81,6 +88,7 @@ class CheckpointFolder:
         self._published = found
 
     def is_asked_to_stop(self) -> bool:
+        """Test for a request, or the record of one: the chief may have renamed it already."""
         return _exists(self.address, STOP) or _exists(self.address, STOPPED)
 
     def begin(self, attempt: int) -> None:
@@ -99,6 +107,7 @@ class CheckpointFolder:
 
 
 def refuse_pattern(address: str) -> None:
+    """Raise FileError for a path that is read as a pattern, before a job trains hours for it."""
     reader, place = ("fsspec", shown(address)) if is_remote(address) else ("TensorFlow", local_path(address))
     found = (_REMOTE_PATTERN if is_remote(address) else _PATTERN).search(place)
     if found is not None:
@@ -139,7 +148,8 @@ def _write(address: str, name: str) -> None:
             return
     with opened_with_fsspec(address) as (system, root):
         system.makedirs(root, exist_ok=True)
-        system.pipe_file(f"{root}/{name}", name.encode("ascii"))  # some storages do not keep empty files
+        # The file has content, because some storages do not keep empty files.
+        system.pipe_file(f"{root}/{name}", name.encode("ascii"))
 
 
 def _remove(address: str, name: str) -> None:

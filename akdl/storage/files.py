@@ -1,6 +1,9 @@
-"""Access to files by address: local paths, `file://`, `http(s)://`, and the storages of fsspec (s3, hdfs, oss, gs).
+"""Access to files by address: local paths, `file://`, `http(s)://`, and the storages of fsspec.
 
-Files are always fetched again and streamed to disk. An address may end in `#sha256=<64 hex digits>`, the required checksum.
+These are, for example, s3, hdfs, oss and gs. Files are always fetched again and streamed to disk.
+An address may end in `#sha256=<64 hex digits>`, the required checksum. Every error names the
+address by `shown`, and texts of libraries go through `masked`, because they may repeat a login or
+key.
 """
 
 import base64
@@ -22,7 +25,8 @@ from akdl.masking import masked, shown
 from akdl.storage.limits import DOWNLOAD, LimitError
 
 TIMEOUT_S = 30.0  # without a byte
-LEAST_BYTES = 60 << 10  # in SLOW_S; a slower connection is given up
+# Bytes that a connection has to bring in SLOW_S; a slower one counts as a failed attempt.
+LEAST_BYTES = 60 << 10
 SLOW_S = 60.0
 ATTEMPTS = 5  # in a row that bring at most LEAST_BYTES
 PAUSE_S = 0.2  # after the first of them; doubled after each
@@ -41,6 +45,7 @@ class FileError(ValueError):
 
 
 def is_remote(address: str) -> bool:
+    """Test for an address that is not a path on this host."""
     return "://" in address and not address.startswith("file://")
 
 
@@ -57,6 +62,7 @@ def local_path(address: str) -> str:
 
 
 def name_of(address: str) -> str:
+    """Return the file name in an address; it must not be a path, as a file here gets the name."""
     if not is_remote(address):
         return os.path.basename(local_path(address))
     try:
@@ -106,7 +112,11 @@ def _check(name: str, path: str, expected: str) -> None:
 
 
 class _Download:
-    """A download over HTTP, which resumes after a broken connection."""
+    """A download over HTTP, which resumes after a broken connection.
+
+    Attempts count only in a row without progress, so a large file may take any number of them. What
+    a server refuses for good, such as a missing file, is not tried again.
+    """
 
     def __init__(self, address: str, path: str) -> None:
         self._name = shown(address)
@@ -116,11 +126,15 @@ class _Download:
         self._url = urllib.parse.urlunsplit((parts.scheme, host, _quoted(parts.path or "/"), _quoted(parts.query), ""))
         self._login = base64.b64encode(urllib.parse.unquote(login).encode("utf-8")).decode("ascii")
         self._size: Optional[int] = None
-        self._version: Optional[str] = None  # of the file, so that a resumed download never mixes two versions
+        # The version of the file, so that a resumed download never mixes two versions.
+        self._version: Optional[str] = None
 
     def run(self) -> None:
         failures: List[str] = []
-        most = 0  # bytes so far; bytes fetched again after a restart do not count as progress
+        # The most bytes so far. Bytes that are fetched again after a restart do not count as
+        # progress, or a server without ranges that always fails halfway would be asked
+        # indefinitely.
+        most = 0
         with open(self._path, "wb") as target:
             while True:
                 reason = self._attempt(target)
@@ -147,6 +161,7 @@ class _Download:
         except (http.client.InvalidURL, ValueError):  # their text repeats parts of the address, which may be secret
             raise FileError(f"{self._name}: the address is not valid") from None
         except _cut as error:
+            # A wrong certificate or name of a host stays wrong, so it is not tried again.
             reason = _reason(error)
             if isinstance(getattr(error, "reason", error), (ssl.SSLCertVerificationError, socket.gaierror)):
                 raise self._failure(reason, "it cannot be reached") from None
@@ -160,6 +175,11 @@ class _Download:
         return f"HTTP {error.code}: {error.reason}"
 
     def _go_on(self, target: IO[bytes]) -> Optional[str]:
+        """Request the file from the present position on; return None when it is complete.
+
+        A server may ignore the range, or have another version of the file by now. Then the download
+        starts again, since a mixture of two versions could have the right size.
+        """
         start = target.tell()
         with _opener().open(self._request(start), timeout=TIMEOUT_S) as answer:
             if start and (answer.status != 206 or _range_of(answer)[0] != start):
@@ -182,6 +202,7 @@ class _Download:
         return None if self._size is None or target.tell() == self._size else _CUT
 
     def _request(self, start: int) -> urllib.request.Request:
+        # identity, because a range of compressed content could not be appended to the file.
         request = urllib.request.Request(self._url, headers={"Accept-Encoding": "identity", "User-Agent": "akdl"})
         if self._login:
             # Unlike other headers, urllib does not repeat it for another host.
@@ -217,7 +238,10 @@ def _opener() -> urllib.request.OpenerDirector:
 
 
 def _copy(answer: Any, target: IO[bytes]) -> bool:
-    """Append an answer to a file; return False if it is too slow. Raises when a chunked answer is cut."""
+    """Append an answer to a file; return False if it is too slow.
+
+    The timeout of the socket alone does not end a server that sends a byte from time to time.
+    """
     began, before = time.monotonic(), target.tell()
     while True:
         data = answer.read1(_COPY_BYTES)  # the available bytes, where read() would wait for all
@@ -245,6 +269,7 @@ def _range_of(answer: Any) -> Any:
 
 
 def _version_of(answer: Any) -> Optional[str]:
+    """Return the value for If-Range, which must not be a weak tag: its bytes may differ."""
     tag = answer.headers.get("ETag")
     if tag is not None and not tag.startswith("W/"):
         return str(tag)
@@ -305,6 +330,11 @@ def _fetch_folder(system: Any, folder: str, path: str) -> None:
 
 
 def names_in(system: Any, root: str) -> Iterator[str]:
+    """Yield the files below a folder by their names in it.
+
+    Raises:
+        FileError: The storage lists a name that would lead out of a folder on this host.
+    """
     for path in system.find(root):
         name = path[len(root) + 1 :] if path.startswith(f"{root}/") else ""
         if not name or {"", ".", ".."} & set(name.split("/")):
@@ -313,12 +343,14 @@ def names_in(system: Any, root: str) -> Iterator[str]:
 
 
 def put_whole(system: Any, path: str, target: str) -> None:
+    """Copy a file to a storage under a temporary name, so that no reader finds a part of it."""
     system.makedirs(target.rpartition("/")[0], exist_ok=True)
     system.put_file(path, target + UNFINISHED)
     system.mv(target + UNFINISHED, target)
 
 
 def file_states(folder: str) -> Dict[str, Tuple[int, int]]:
+    """Return the size and the time in ns of each file below a folder, to notice changes."""
     states = {}
     for parent, _, names in os.walk(folder):
         for name in names:

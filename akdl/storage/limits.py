@@ -9,6 +9,8 @@ class LimitError(ValueError):
 
 
 class Limit(NamedTuple):
+    """A bound in units of a variable, which is read at each use."""
+
     variable: str
     default: int
     unit: str
@@ -28,6 +30,7 @@ class Limit(NamedTuple):
             )
 
     def read(self, file: IO[bytes]) -> bytes:
+        """Read a file whole; one byte above the limit is requested, to see if there is more."""
         data = file.read(self.most() + 1)
         self.check(len(data))
         return data

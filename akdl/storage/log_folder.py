@@ -1,4 +1,8 @@
-"""The folder for TensorBoard logs of a script; files for a remote address are copied there while the script runs."""
+"""The folder for TensorBoard logs of a script.
+
+TensorFlow writes into a local folder itself. Files for a remote address are copied there while the
+script runs, so that TensorBoard shows a training that is under way.
+"""
 
 import contextlib
 import logging
@@ -36,6 +40,7 @@ class LogFolder:
             while not over.wait(COPY_S):
                 self.copy()
 
+        # The thread is joined before the last copy, so that two copies never write to one target.
         thread = threading.Thread(target=copy, name="akdl-logs", daemon=True)
         thread.start()
         try:
@@ -46,6 +51,10 @@ class LogFolder:
             self.copy()
 
     def copy(self) -> None:
+        """Copy the files that have changed since the last copy; an error is a warning, once.
+
+        Logs are not worth a training, so an address that refuses them fails no job.
+        """
         try:
             found = file_states(self.path)
             changed = sorted(name for name, state in found.items() if self._copied.get(name) != state)
@@ -59,7 +68,9 @@ class LogFolder:
                     try:
                         system.put_file(path, target)
                     except FileNotFoundError:
-                        if os.path.exists(path):  # not removed by the script meanwhile
+                        # The script may have removed the file since it was listed. Only a missing
+                        # target is an error.
+                        if os.path.exists(path):
                             raise
                     self._copied[name] = found[name]
         except (OSError, FileError) as error:

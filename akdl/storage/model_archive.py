@@ -1,7 +1,9 @@
-"""A SavedModel as rows of a table in Alink's format: row 0 names a zip file, rows 1..n are its chunks as base64, in any order.
+"""A SavedModel as rows of a table in Alink's format.
 
-akdl adds `MANIFEST`, with which `unpack` verifies every file. A model may include a checkpoint to continue its training: row 0
-is then a JSON list with the name, size and number of chunks of two zips, whose chunks follow one another.
+Row 0 names a zip file, and rows 1 to n are its chunks as base64, in any order. akdl adds
+`MANIFEST`, with which `unpack` verifies every file. A model may include a checkpoint to continue
+its training: row 0 is then a JSON list with the name, size and number of chunks of two zips, whose
+chunks follow one another. Rows of a table have no order, so each chunk carries its number.
 """
 
 import base64
@@ -30,7 +32,9 @@ MANIFEST = "akdl_manifest.json"
 _ROWS_PER_PIECE = 4  # of `write_model`: 1.4 MB of text each
 _MOST_CHUNKS = 1 << 20  # 1 TiB; larger ids are not chunk numbers
 _COPY_BYTES = 1 << 20
-_EARLIEST = (1980, 1, 1, 0, 0, 0)  # in zip files; a fixed date makes archives of equal models equal
+# The earliest date of zip files. A fixed date makes archives of equal models equal, so that models
+# in modelDir, which are named by their content, keep their names.
+_EARLIEST = (1980, 1, 1, 0, 0, 0)
 
 
 def pack(folder: str, checkpoint: Optional[str] = None) -> Iterator[Tuple[int, str]]:
@@ -177,7 +181,8 @@ def _entry(name: str, size: int, mode: int) -> zipfile.ZipInfo:
     entry.compress_type = zipfile.ZIP_DEFLATED
     entry.create_system = 3  # Unix, whose modes follow
     entry.external_attr = mode << 16
-    entry.file_size = size  # set beforehand, so that zipfile can choose the format for large files
+    # The size is set beforehand, so that zipfile can choose the format for large files.
+    entry.file_size = size
     return entry
 
 
@@ -194,6 +199,10 @@ def _copy(source: IO[bytes], target: IO[bytes]) -> Dict[str, Any]:
 
 
 def _write_chunks(rows: Iterable[Tuple[int, str]], spool: IO[bytes]) -> None:
+    """Write chunks, which arrive in any order, to their places in a file; all have to be there.
+
+    Only the last chunk of a zip may be short, because places are multiples of `CHUNK_BYTES`.
+    """
     seen: Set[int] = set()
     short: Set[int] = set()
     of_model: Optional[int] = None
@@ -229,10 +238,13 @@ def _write_chunks(rows: Iterable[Tuple[int, str]], spool: IO[bytes]) -> None:
     if of_model is not None:
         if not 0 < chunks <= last:
             raise ModelError(f"the row with model_id 0 gives {chunks} as the number of the model's chunks, found {last}")
-        spool.truncate(of_model)  # the rest is the checkpoint
+        # The rest is the checkpoint. A reader of zip files starts at the end of the file, so it
+        # would find the list of the checkpoint's zip.
+        spool.truncate(of_model)
 
 
 def _bytes_of_model(head: Any) -> Optional[int]:
+    """Return the size of the model's zip from row 0; None where there is one zip alone."""
     if isinstance(head, str) and head.endswith(".zip"):
         return None
     try:

@@ -1,4 +1,8 @@
-"""Forms of models in files: a SavedModel, the only one that is served, and other forms, for which an error says what to do."""
+"""Forms of models in files: a SavedModel, the only one that is served, and other forms.
+
+Users name files of Keras, checkpoints or models of other frameworks too, so an error says which
+form was found and what to do with it.
+"""
 
 import os
 import zipfile

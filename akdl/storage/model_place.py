@@ -75,7 +75,11 @@ class ModelFolder:
 
 @dataclass(frozen=True)
 class PlacedModel:
-    """A model in `model_dir`, which each host fetches with `get_model`."""
+    """A model in `model_dir`, which each host fetches with `get_model`.
+
+    It does not travel with the job, because the path through the program and the JobManager would
+    carry gigabytes to each host.
+    """
 
     name: str
     model_dir: str = field(repr=False)  # an address may hold a password
@@ -116,7 +120,11 @@ def get_model(name: str, model_dir: str, folder: str) -> str:
 
 
 def _put(folder: str, model_dir: str, has_manifest: bool = True) -> Dict[str, Any]:
-    """Write a folder as a zip file named by its content, without compression, which hardly shrinks weights."""
+    """Write a folder as a zip file named by its content.
+
+    It is not compressed, because compression hardly shrinks weights. A file of the same name has the
+    same content, so writing it again changes nothing, and a restarted training leaves one file.
+    """
     try:
         if not is_remote(model_dir):
             target = local_path(model_dir)

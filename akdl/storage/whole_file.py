@@ -1,4 +1,8 @@
-"""Files that appear once they are complete, also in folders that other users may write to."""
+"""Files that appear once they are complete, also in folders that other users may write to.
+
+Processes of a host read each other's files (addresses, statuses, stalled rows) at any moment, so a
+file that grows in its place would be read in part.
+"""
 
 import os
 import secrets
@@ -8,7 +12,11 @@ ENDING = ".incomplete"
 
 
 class WholeFile:
-    """Replaces a file once the new content is complete; until then it has a random name, as others could prepare links."""
+    """Replaces a file once the new content is complete; after an error the old content stays.
+
+    Until then the file has a random name, which must be new: another user could have prepared a
+    link of a fixed name, through which the content would overwrite another file.
+    """
 
     def __init__(self, path: str, opener: Optional[Callable[[str, int], int]] = None) -> None:
         self._path = path
