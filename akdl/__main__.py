@@ -26,7 +26,7 @@ COMMANDS = {
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
-    """Run a command; its exit status."""
+    """Run a command and return its exit status; a missing package is a sentence about extras."""
     first, *others = arguments or sys.argv[1:] or ["--help"]
     parser = argparse.ArgumentParser(prog="akdl", description="Commands of akdl: TensorFlow scripts as Flink operators.")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")

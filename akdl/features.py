@@ -124,11 +124,13 @@ def batches(
 def unsharded(dataset: Any) -> Any:
     """Disable automatic sharding for a dataset and all datasets derived from it.
 
-    Each worker already has its own share of the rows; a multi-worker strategy would otherwise read only a part of that share.
+    Each worker already has its own share of the rows. A multi-worker strategy would otherwise read
+    only a part of that share, so rows would be missing from the training silently.
     """
     import tensorflow as tf
 
     options = tf.data.Options()
+    # TensorFlow 1.15 has a boolean option in place of the policy.
     if hasattr(tf.data.experimental, "AutoShardPolicy"):
         options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     else:

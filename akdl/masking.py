@@ -1,7 +1,8 @@
-"""Masking of secrets: logins, queries and keys in addresses, and values whose names mark them as secret.
+"""Masking of secrets: logins, queries and keys in addresses, and values with secret names.
 
-All messages and pages show a user's addresses and parameters only through this module. An ambiguous text is masked in the
-stricter way.
+All messages and pages show a user's addresses and parameters only through this module, because logs
+of Flink and reports are read by more people than the user. An ambiguous text is masked in the
+stricter way: a masked host costs a question, and a shown password has to be changed.
 """
 
 import re
@@ -42,6 +43,7 @@ def shown(address: str) -> str:
 
 def masked(text: str, address: str = "") -> str:
     """Message, such as a storage's error, without secrets; secrets of `address` are also masked where they stand alone."""
+    # The longest first, since a secret may contain another: the rest of it would stay readable.
     for secret in sorted(_secrets_of(address), key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
     return _HEADER.sub(rf"\1{HIDDEN}", _PAIR.sub(_masked_pair, _ADDRESS.sub(_shown_in_text, text)))
@@ -73,6 +75,10 @@ def login_of(address: str) -> str:
 
 
 def is_secret(name: str) -> bool:
+    """Test if a name marks its value as secret, in any spelling: `apiKey`, `API_KEY`, `--api-key`.
+
+    Short words count as whole words only, so that `author` is not taken for `auth`.
+    """
     words = [word.lower() for word in _WORD.findall(name)]
     joined = "".join(words)
     return bool(_SECRET_WORDS.intersection(words) or _SECRET_PARTS.search(joined) or _SECRET_KEYS.search(joined))
@@ -100,6 +106,7 @@ def _masked_pair(found: "re.Match[str]") -> str:
 
 
 def _shown_in_text(found: "re.Match[str]") -> str:
+    """Mask an address in a sentence, whose punctuation behind it does not belong to it."""
     address = found.group()
     while address[-1] in _AFTER and not address.endswith("?..."):
         address = address[:-1]
@@ -135,6 +142,10 @@ def _split(rest: str) -> Tuple[str, str, str]:
 
 
 def _is_host(rest: str) -> bool:
+    """Test if an address begins with its host, and not with a login.
+
+    Logins with unescaped characters look like a host and a path, as in s3://KEY/SEC/RET@bucket.
+    """
     end = min((place for place in map(rest.find, "/?#") if place >= 0), default=len(rest))
     host, login = rest[:end], rest.rpartition("@")[0]
     if _HOST.fullmatch(host) is None or (login and rest[end : end + 1] != "/"):

@@ -1,4 +1,7 @@
-"""Names and values in messages: lists, short forms, and suggestions for unknown names."""
+"""Names and values in messages: lists, short forms, and suggestions for unknown names.
+
+All errors about names use it, on both sides, so that they read alike.
+"""
 
 import difflib
 import numbers

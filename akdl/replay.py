@@ -1,7 +1,11 @@
-"""`akdl replay FILE`: run a failed script again, on the rows that it read last, in one process and without Flink.
+"""`akdl replay FILE`: run a failed script again, on the rows that it read last, without Flink.
 
-The file is that of `keepFailedRows`. The script gets a new work folder, and runs in the Python of the job where this host has
-it. The rows that it writes are checked and dropped.
+A traceback names the line of a script, but not the row. With `keepFailedRows` the process that
+fails writes the chunks that its script took last, its files, parameters, environment and seed into
+a file, which this module unpacks into a new work folder. The script runs in the Python of the job
+where this host has it. The rows that it writes are checked and dropped.
+
+The file holds code, so it has to come from somebody whom the user trusts.
 """
 
 import argparse
@@ -30,6 +34,8 @@ from akdl.wire import Chunk, Cluster, Output, Task
 
 
 class _Failure(NamedTuple):
+    """Description of a failed process, as `akdl.runner.kept_failure` writes it."""
+
     task: Task
     role: str
     attempt: int
@@ -41,7 +47,11 @@ class _Failure(NamedTuple):
 
 
 class _KeptChannel(Channel):
-    """The channel of a process whose rows are in a file, and which is a group of its own."""
+    """The channel of a process whose rows are in a file, and which is a group of its own.
+
+    It replaces the calls that `entry.surround` and `entry.run_script` make, so that the script runs
+    in the same code as in a job. There is no bridge, so the other calls must not be used.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -57,6 +67,7 @@ class _KeptChannel(Channel):
         return chunks_in(self._path)
 
     def write(self, messages: Iterable[Output]) -> None:
+        """Take the messages, because the writer waits for room until they are read."""
         for _ in messages:
             pass
 
@@ -84,6 +95,8 @@ def main(args: Optional[Sequence[str]] = None) -> int:
         except (OSError, FileError, ArchiveError) as error:
             print(f"akdl replay: {shown(given.file)}: {error}", file=sys.stderr)
             return 2
+        # A process of its own, because the script needs the variables of the job from its start,
+        # and often another Python than the one of this command.
         python = kept.python if os.access(kept.python, os.X_OK) else sys.executable
         command = [python, "-m", "akdl", "replay", folder, *(["--pdb"] if given.pdb else [])]
         signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is for the script, or for its debugger
@@ -92,6 +105,7 @@ def main(args: Optional[Sequence[str]] = None) -> int:
 
 
 def _replay(folder: str, debugs: bool) -> int:
+    """Run the script in this process, and compare its error with that of the job."""
     kept = _failure_in(folder)
     task, logs = kept.task, os.path.join(folder, PRIVATE_FOLDER, "logs")
     task.work_dir, task.num_workers = folder, 1

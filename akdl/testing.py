@@ -197,7 +197,11 @@ def task_config(
 def arrived_rows(
     serialized: Iterable[bytes], columns: Sequence[TableColumn], folder: str, exact_doubles: bool = False
 ) -> FileRows:
-    """Return the rows of a job that have arrived, with their files in a folder."""
+    """Return the rows of a job that have arrived, with their files in a folder.
+
+    They pass through the classes of jobs, end mark included, so that a test finds the errors that a
+    job would report, and reads the same bytes.
+    """
     rows, message = ExampleRows(columns), Rows()
     for number, record in enumerate(serialized):
         rows.append(rows.read(Example.FromString(record), number))

@@ -1,4 +1,9 @@
-"""Version of the installed TensorFlow, which is imported late: some scripts do not use it, others configure it before."""
+"""Version of the installed TensorFlow and Keras, and errors for what a version lacks.
+
+TensorFlow is imported inside of functions: some scripts do not use it, others set variables that it
+reads while it is imported. Versions are compared as tuples, since "2.9" is greater than "2.16" as
+text.
+"""
 
 import re
 import sys
@@ -40,7 +45,10 @@ def is_tensorflow_2() -> bool:
 
 
 def keras_3(version: Optional[str], environment: Mapping[str, str]) -> str:
-    """Version of Keras 3 that `tf.keras` will be, given the installed version of keras; "" for Keras 2."""
+    """Version of Keras 3 that `tf.keras` will be, given that of keras; "" for Keras 2.
+
+    It imports nothing, so that a script can be refused or prepared before it imports TensorFlow.
+    """
     return "" if version is None or _is_legacy(environment) or parse_version(version) < (3,) else version
 
 
@@ -59,6 +67,7 @@ def _is_legacy(environment: Mapping[str, str]) -> bool:
 
 
 def is_keras_3() -> bool:
+    """Ask Keras itself: TensorFlow's version is wrong for it where tf-keras is in use."""
     import tensorflow as tf
 
     version = str(getattr(tf.keras, "__version__", None) or getattr(tf.keras, "version", lambda: "2")())

@@ -9,7 +9,9 @@ FLINKS = ("1.20", "2.0", "2.1", "2.2", "2.3")
 FLINK_PYTHONS = ("3.9", "3.10", "3.11", "3.12")  # of programs and Flink's workers, with the newest Flink
 FLINK_120_PYTHONS = ("3.9", "3.10", "3.11")  # its Beam has no packages for newer ones
 PYTHONS = ("3.7", "3.8", *FLINK_PYTHONS, "3.13")  # of scripts and models
-TRIED_TENSORFLOWS = (  # with a Python for each; a star stands for the newest patch
+# The tests of versions run each TensorFlow with the Python next to it, since no Python has packages
+# of all of them. A star stands for the newest patch.
+TRIED_TENSORFLOWS = (
     ("1.15.5", "3.7"),
     ("2.3.*", "3.8"),
     ("2.13.1", "3.8"),
