@@ -1,4 +1,10 @@
-"""Operators that run a TensorFlow script on the rows of a table or a stream."""
+"""Operators that run a TensorFlow script on the rows of a table or a stream.
+
+Linking such an operator is step 1 of the path of a row: parameters and columns become a frozen
+`GroupSettings` and a part of the Flink graph. Nothing starts here. All mistakes that can be found
+without a process are reported now, because the same mistake costs minutes once a job has been
+submitted.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +46,11 @@ if TYPE_CHECKING:
 
 
 class ScriptOp(WithParams, Operator[Any]):
-    """Base of the operators that run a script."""
+    """Base of the operators that run a script.
+
+    Batch and stream operators share parameters, checks and graph. They differ in the environment
+    that they need, which they pass to `_link` as `prepare`.
+    """
 
     _kind: str
     _env_variable: str
@@ -66,7 +76,16 @@ class ScriptOp(WithParams, Operator[Any]):
             ask_to_stop(address)
 
     def _link(self, ops: tuple[Any, ...], prepare: Callable[[StreamTableEnvironment], None]) -> None:
-        """Create this operator's table; `prepare` adjusts the environment to this kind of job."""
+        """Create this operator's table; `prepare` adjusts the environment to this kind of job.
+
+        Args:
+            ops: The table whose rows are distributed, and then the extra inputs, which every
+                process receives in full.
+            prepare: Called with the environment before anything is planned.
+
+        Raises:
+            ConfigurationError: A parameter is wrong, or the cluster can never have enough slots.
+        """
         name = type(self).__name__
         values = self._values_of_all()
         columns = values["selectedCols"]
@@ -78,6 +97,8 @@ class ScriptOp(WithParams, Operator[Any]):
         if any(environment_of(each) is not table_env for each in extra):
             raise ConfigurationError(f"{name}: all inputs must belong to one environment")
         prepare(table_env)
+        # An elastic training changes the number of workers from job to job, while parts of files
+        # are planned for one number. It therefore receives rows, never files.
         files = None if isinstance(values["numWorkers"], tuple) else data._readable_files()
         if files is None and values.get("shuffleParts") is not None:
             raise ConfigurationError(
@@ -98,18 +119,26 @@ class ScriptOp(WithParams, Operator[Any]):
             elsewhere,
         )
         if self._kind == "train" and not self._has_own_script:
+            # The scripts of akdl name their inputs themselves, so only a user's own script can fail
+            # when Keras saves it with the names of the columns.
             warn_of_names(name, [column.name for column in settings.input_schema])
         if not elsewhere:
             settings = replace(settings, tmp_dirs=table_env.get_config().get(IO_TMP_DIRS, ""))
             limit_starts(settings.start_timeout_s)
             spare.prepare(settings)
+        # The job may run much later, when slots in use are free again, so only the total is checked
+        # now. `running` checks the free slots when the job starts.
         least = settings.num_workers if settings.least_workers is None else settings.least_workers
         need = Need.of_group(name, least, settings.num_ps)
         check_scheduler(table_env.get_config(), name)
         check_slots(table_env.get_config(), [need], only_total=True)
+        # This import loads PyFlink's Java gateway, so it stays behind all checks that do without
+        # Java.
         from bridge.flink.script_graph import run_script
 
         shown_name = name if self._has_own_script else posixpath.basename(settings.main_script)
+        # Two operators of one script, or two runs, would otherwise share a group and a folder of
+        # logs.
         suffix = secrets.token_hex(4)
         if settings.log_dir is not None:
             settings = replace(settings, log_dir=f"{settings.log_dir.rstrip('/')}/{run_name(shown_name, suffix)}")

@@ -7,11 +7,24 @@ import datetime
 from bridge.exceptions import ConfigurationError
 from bridge.settings import TLS_NAME, Certificate
 
-_DAYS = 3650  # streams run for years; the key goes with the job
-_SKEW = datetime.timedelta(days=1)  # of clocks of hosts
+# A stream runs for years, and an expired certificate would stop it. The key is worth nothing once
+# the job has ended.
+_DAYS = 3650
+# The clocks of hosts differ: without this margin a host whose clock is behind refuses a new
+# certificate.
+_SKEW = datetime.timedelta(days=1)
 
 
 def new_certificate(operator: str) -> Certificate:
+    """Make a self-signed certificate that serves as its own authority for one job.
+
+    Every member receives the certificate with its key and trusts nothing else, so no authority has
+    to be installed on the hosts.
+
+    Raises:
+        ConfigurationError: The package cryptography is missing. It is an extra, because few groups
+            need TLS.
+    """
     try:
         from cryptography import x509
         from cryptography.hazmat.primitives import hashes, serialization
@@ -34,6 +47,8 @@ def new_certificate(operator: str) -> Certificate:
         .not_valid_before(now - _SKEW)
         .not_valid_after(now + datetime.timedelta(days=_DAYS))
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        # gRPC checks this name and not the host's address, so one certificate serves all members,
+        # wherever Flink places them.
         .add_extension(x509.SubjectAlternativeName([x509.DNSName(TLS_NAME)]), critical=False)
         .sign(key, hashes.SHA256())
     )

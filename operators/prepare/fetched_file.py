@@ -13,7 +13,14 @@ from bridge.folders.program_folder import scratch_folder
 
 @contextmanager
 def fetched(operator: str, parameter: str, address: str) -> Iterator[str]:
-    """Provide a local path of a file or folder; a remote one is fetched, and removed afterwards."""
+    """Provide a local path of a file or folder while the block runs.
+
+    A remote one is fetched into a scratch folder, which is removed after the block, so the caller
+    must have read the file by then.
+
+    Raises:
+        ConfigurationError: There is no such file, or the address cannot be reached.
+    """
     with scratch_folder() as folder:
         with refused_at(f"{operator}: parameter {parameter!r}", FileError):
             path = fetch(address, folder) if is_remote(address) else os.path.abspath(local_path(address))

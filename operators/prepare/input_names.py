@@ -1,4 +1,8 @@
-"""Names of columns that TensorFlow cannot save as inputs of a model, reported before the training."""
+"""Names of columns that TensorFlow cannot save as inputs of a model, reported before the training.
+
+Keras builds the signature of a SavedModel from the names of its inputs. It fails, or changes a
+name, only when it saves the model, which is after the training.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,10 @@ logger = logging.getLogger(__name__)
 
 
 def warn_of_names(operator: str, columns: Sequence[str]) -> None:
+    """Warn of column names that would break saving.
+
+    It is not an error, because the model need not take these columns.
+    """
     found = odd_names(columns)
     if found:
         reasons = "; ".join(f"{name!r} {reason}" for name, reason in found.items())
@@ -24,9 +32,12 @@ def warn_of_names(operator: str, columns: Sequence[str]) -> None:
 
 
 def odd_names(columns: Sequence[str]) -> dict[str, str]:
+    """Map each name that Keras cannot use to the reason, a text that continues the name."""
     found: dict[str, str] = {}
     plain: dict[str, str] = {}
     for name in columns:
+        # TensorFlow lowers a name and replaces other characters with underscores, so two columns
+        # can become one input.
         same = plain.setdefault(re.sub(r"[^a-z0-9_]", "_", name.lower()), name)
         if keyword.iskeyword(name):
             found[name] = "is a keyword of Python"

@@ -1,4 +1,11 @@
-"""`akdl env`, and the Python environments that it shows: made by uv from requirements, once, in a cache of the user."""
+"""`akdl env`, and the Python environments that it shows.
+
+An environment is made by uv from requirements, once, in a cache of the user. It is a folder named
+by a hash of everything that determines it: requirements, interpreter and platform. Programs share
+it. Each holds a shared lock on the folder until the program ends, so that no other program removes
+an environment in use. The file `complete` is written last, because a program may be killed while uv
+installs.
+"""
 
 from __future__ import annotations
 
@@ -36,14 +43,19 @@ from operators.prepare.requirements import Wanted, wanted_by
 
 logger = logging.getLogger(__name__)
 
-_KEPT = 10  # environments that stay when another one is made; an environment in use stays too
+# An environment with TensorFlow takes gigabytes, so old ones are removed when another one is made.
+# An environment in use stays nevertheless.
+_KEPT = 10
 _REQUIREMENTS, _COMPLETE, _PACKED = "requirements.txt", "complete", "env.tar.gz"
 _LEFT_OUT = re.compile(r"/(site-packages|test|config-[^/]*|__pycache__|ensurepip|idlelib|tkinter)$")
-_SYSTEM = ("/usr", "/usr/local", "/")  # a Python there shares its folder with others, and cannot be packed
-_TREE = re.compile(r"^[\s×╰├─▶│]*((error|cause): )?", re.MULTILINE)  # with which uv sets out its errors
+# The folder of such a Python has other programs in it, so packing it would pack half of the system.
+_SYSTEM = ("/usr", "/usr/local", "/")
+# uv draws its errors as a tree with these characters, which are noise in a single line.
+_TREE = re.compile(r"^[\s×╰├─▶│]*((error|cause): )?", re.MULTILINE)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """Run `akdl env` and return its exit status."""
     parser = argparse.ArgumentParser(prog="akdl env", description="Python environments that were made for scripts.")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     commands.add_parser("list", help="show the environments")
@@ -89,8 +101,16 @@ def packed_env(wanted: Wanted, no_tensorflow: bool = False) -> str:
 
 @functools.cache
 def _made(wanted: Wanted, no_tensorflow: bool) -> Path:
+    """Folder of the environment with these requirements, made unless it is complete.
+
+    It stays locked until this program ends. The result is cached, because every operator asks
+    again.
+    """
     cache = Path(cache_folder("envs"))
     version = "{}.{}.{}".format(*sys.version_info)
+    # This program's own Python is taken where it fits, because uv would otherwise download one. The
+    # base interpreter is named, because the virtual environment of this program may be removed
+    # before the new one.
     fits = SpecifierSet(wanted.python).contains(version, prereleases=True)
     python = os.path.realpath(getattr(sys, "_base_executable", sys.executable)) if fits else wanted.python
     lines = [*wanted.lines, *_own_side()]
@@ -107,6 +127,8 @@ def _made(wanted: Wanted, no_tensorflow: bool) -> Path:
                         for number, other in enumerate(_environments(cache)):
                             if number >= _KEPT or not _is_complete(other):
                                 remove_unused(str(other))
+            # The time of this file says when the environment was last used, which decides what is
+            # removed.
             os.utime(folder / _COMPLETE)
         except BaseException:
             os.close(lock)
@@ -121,10 +143,16 @@ def _made(wanted: Wanted, no_tensorflow: bool) -> Path:
 
 
 def _make(folder: Path, wanted: Wanted, lines: list[str], python: str, no_tensorflow: bool) -> None:
+    """Make an environment with uv, in a folder whose lock the caller holds.
+
+    If the packages have no wheel for the Python, the newest Python that has wheels is tried.
+    """
     started = time.monotonic()
     # Programs without a configuration of logging show warnings, and this may take minutes.
     logger.warning("making a Python environment with %s in %s; it stays there for other programs", wanted.shown, folder)
-    shutil.rmtree(folder / "env", ignore_errors=True)  # what was not completed, or lost its Python
+    # A program that was killed leaves half an environment, and an environment is useless once its
+    # base Python has been removed.
+    shutil.rmtree(folder / "env", ignore_errors=True)
     with open(folder / _REQUIREMENTS, "w", encoding="utf-8") as file:
         file.write("\n".join([f"# {wanted.shown}", *lines, ""]))
     _uv(wanted, folder, "venv", "--no-project", f"--python={python}", "env")
@@ -147,6 +175,9 @@ def _make(folder: Path, wanted: Wanted, lines: list[str], python: str, no_tensor
 
 
 def _uv(wanted: Wanted, folder: Path, *arguments: str) -> None:
+    """Run uv in `folder`, and turn a failure into an error with uv's own reason."""
+    # These variables describe the environment of this program and would lead uv to it instead of
+    # the new one.
     hidden = ("PYTHON", "VIRTUAL_ENV", "CONDA_")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
     done = subprocess.run(
@@ -163,6 +194,7 @@ def _uv(wanted: Wanted, folder: Path, *arguments: str) -> None:
 
 
 def _find_uv() -> str:
+    """Path of uv: that of the Python package `uv` if it is installed, else the one on PATH."""
     with suppress(ImportError, FileNotFoundError):
         from uv import find_uv_bin
 
@@ -174,7 +206,7 @@ def _find_uv() -> str:
 
 
 def _own_side() -> list[str]:
-    """Requirements of akdl itself, which runs there too."""
+    """Requirements of akdl itself, because its `entry` module runs in the environment too."""
     try:
         declared = [Requirement(each) for each in importlib.metadata.requires("akdl") or ()]
     except importlib.metadata.PackageNotFoundError:  # on a path only
@@ -188,6 +220,10 @@ def _python_in(folder: Path) -> Path:
 
 
 def _is_complete(folder: Path) -> bool:
+    """Return True if the environment can be used.
+
+    Its Python is checked too, because the base to which it links may have been removed.
+    """
     return (folder / _COMPLETE).exists() and os.access(_python_in(folder), os.X_OK)
 
 
@@ -203,6 +239,8 @@ def _pack(folder: Path, archive: Path) -> None:
     python = _python_in(folder).resolve()
     base = python.parent.parent
     (library,) = (folder / "env" / "lib").glob("python3*")
+    # A host that unpacks the archive has nothing but its content, so the standard library has to be
+    # in the same folder as the interpreter.
     if str(base) in _SYSTEM or not (base / "lib" / library.name / "os.py").exists():
         raise ConfigurationError(
             f"the Python {python} belongs to this system and cannot be packed for other hosts: start the program with a Python "

@@ -1,4 +1,9 @@
-"""Checks of a main script from its source, before a job starts; it is not imported."""
+"""Checks of a main script from its source, before a job starts; it is not imported.
+
+Importing would run the script's code in the user's program, which may lack TensorFlow. The checks
+therefore refuse only what the source shows with certainty. A script that makes names at run time
+passes.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +22,16 @@ from bridge.settings import UserFile
 # With these a module makes names that its source does not show.
 _MAKES_NAMES = {"exec", "eval", "globals", "locals", "setattr", "vars", "__dict__", "__getattr__", "modules"}
 
+# A script with one of these words may coordinate its workers. A script without any trains one model
+# in each worker, of which only the chief's is kept, and the user is warned at the end.
 _TOGETHER = re.compile(
     rb"(?i)strategy|distribute|horovod|sync_optimizer|train_and_evaluate|TF_CONFIG|task_type|task_index|num_workers|\bcluster\b|akdl\.engine"
 )
 _ESTIMATOR = re.compile(rb"(?m)^(?:from|import) akdl\.(estimator|models\.tf\.dnn)\b")  # Keras trains a DNN, but not in a group
 _IN_STEP = re.compile(rb"\b(?:train_estimator|generate_run_config|train_and_evaluate)\b")
-_CHOOSES = re.compile(rb"tf_version\(|__version__|EstimatorMissing|hasattr|\bexcept\b")  # signs of another way to train
+# A script that contains one of these chooses by version or handles the missing Estimator, so it may
+# train in another way.
+_CHOOSES = re.compile(rb"tf_version\(|__version__|EstimatorMissing|hasattr|\bexcept\b")
 
 
 def check_main(operator: str, origin: str, source: bytes, size: int) -> bool:
@@ -51,6 +60,10 @@ def check_group(operator: str, source: bytes, env_vars: Sequence[str]) -> None:
 
 
 def check_defines(operator: str, origin: str, source: bytes, function: str) -> None:
+    """Refuse a `predictFn` whose file defines no function of that name.
+
+    A file that makes names at run time passes, because its source does not show them.
+    """
     names = names_of(source)
     if names is not None and function not in names:
         hint = did_you_mean(function, sorted(names))

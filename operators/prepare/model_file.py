@@ -1,4 +1,9 @@
-"""A model, from a job or from an address, as a file that travels with jobs."""
+"""A model, from a job or from an address, as a file that travels with jobs.
+
+Files are named by their content, so that equal models travel once and a changed model is never
+confused with its predecessor. This is the entry of every prediction: all predict operators get
+their model from here.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +20,8 @@ from akdl.storage.model_place import ModelFolder, PlacedModel, check_model, get_
 from bridge.exceptions import refused_at
 from bridge.folders.program_folder import named_by_content, scratch_folder
 
+# A packed file cannot carry where its model came from, because its name is the checksum of its
+# content. The address is remembered here for jobs on clusters whose hosts reach it.
 _placed: dict[str, PlacedModel] = {}
 
 
@@ -22,6 +29,7 @@ def packed_rows(rows: Iterable[tuple[int, str]], model_dir: str | None = None) -
     """Pack the rows of a model table, read one by one, as a file that travels with jobs; rows may refer to `model_dir`."""
     with scratch_folder() as place:
         if model_dir is not None:
+            # The table of a model in `modelDir` has one short row that names it, so the list is small.
             rows = list(rows)
             name = named_model(rows[0][1]) if len(rows) == 1 else None
             if name is not None:
@@ -38,6 +46,8 @@ def packed_model(where: str, address: str, has_keys: bool = False) -> str:
         path = fetch(address, place)
         if not has_keys:
             check_model(path)
+        # An archive travels as it is. Packing it again would cost time and would change its
+        # checksum, which identifies the model.
         if os.path.isfile(path) and not is_ak_file(path):
             return named_by_content(path, "model")[0]
         if has_keys:
@@ -75,14 +85,21 @@ def placed_model(path: str) -> PlacedModel | None:
 
 
 def content_of(path: str) -> object:
-    """Names and checksums of the files of a model; the path, where the model is on other hosts."""
+    """Fingerprint of a model: the names and checksums of its files.
+
+    It is the path if the model is on other hosts. Results of a resumed prediction are reused only
+    if this value is the same, so it must not change when an equal model is packed again.
+    """
     if os.path.isdir(path):
         return {name: sha256_of(os.path.join(path, name)) for name in sorted(file_states(path))}
-    if zipfile.is_zipfile(path):  # whose own checksum changes with the times of its files
+    # The checksum of a zip file changes with the times of its entries, even if their content is
+    # equal.
+    if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as file:
             return {info.filename: info.CRC for info in file.infolist()}
     return sha256_of(path) if os.path.isfile(path) else path
 
 
 def _pack(saved_model: str, place: str) -> str:
+    """Pack a folder as a zip file in the program's folder and return its path."""
     return named_by_content(shutil.make_archive(os.path.join(place, "packed"), "zip", saved_model), "model")[0]

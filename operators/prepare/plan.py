@@ -1,4 +1,9 @@
-"""Settings of a group of processes, from an operator's parameters and its input's columns."""
+"""Settings of a group of processes, from an operator's parameters and its input's columns.
+
+`plan` is the place where parameters are checked against each other. A check of a single value
+stands in `operators/params/checks.py`. What needs Flink's environment stands in
+`operators/script.py`.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +26,8 @@ from operators.prepare.python_env import check_python, find_python
 from operators.prepare.requirements import wanted_in
 from operators.prepare.user_files import read_files
 
-MODEL_SCHEMA = Schema.parse("model_id BIGINT, model_info STRING")  # of every model table, as Alink has it
+# Every model table has these two columns, because Alink's model tables have them too.
+MODEL_SCHEMA = Schema.parse("model_id BIGINT, model_info STRING")
 
 
 def plan(
@@ -35,6 +41,15 @@ def plan(
     print_process_info: bool,
     elsewhere: bool = False,
 ) -> GroupSettings:
+    """Check the parameters of an operator against each other and freeze them as `GroupSettings`.
+
+    The user's files are read here, so later changes of a file don't reach a job that is already
+    linked. With `elsewhere`, jobs run on the hosts of a cluster, and neither the interpreter nor
+    TensorFlow of this program is checked: those hosts have their own.
+
+    Raises:
+        ConfigurationError: A parameter is wrong, contradicts another one, or names a missing file.
+    """
     chosen, elastic = values["numWorkers"], isinstance(values["numWorkers"], tuple)
     workers, servers = counts(operator, chosen[1] if elastic else chosen, values["numPSs"], parallelism)
     least = chosen[0] if elastic else workers
@@ -57,7 +72,9 @@ def plan(
     _check_weight(operator, input_schema, weight_column)
     files, main_script = read_files(operator, values["userFiles"], values["mainScriptFile"])
     own, source, needs_estimator, script = None, b"", False, values["mainScriptFile"]
-    if main_script.endswith(".py") and not isinstance(script, FunctionScript):  # others fail at their import
+    # Other files, such as compiled modules, have no source to check and fail when they are
+    # imported. A function was checked when it became a script.
+    if main_script.endswith(".py") and not isinstance(script, FunctionScript):
         source = next(file.content for file in files if file.path == main_script)
         needs_estimator = check_main(operator, shown(script), source, workers + servers)
         with refused_at(f"{operator}: {shown(script)}", ConfigurationError):
@@ -68,10 +85,14 @@ def plan(
             "TensorFlow gives each worker batches of its own: a step of fewer workers would be another step, and max_steps "
             "another training. Set one number, or numPSs of at least 1"
         )
+    # The order is a promise to users: `pythonEnv` wins over the requirements in the script, and
+    # these win over the variable of the host.
     python = find_python(operator, values["pythonEnv"] or own or os.environ.get(env_variable, ""), elsewhere)
     if not elsewhere:
         check_python(operator, python, main_script if needs_estimator else None, values["startTimeout"])
         if python is None and workers + servers > 1:
+            # Without `pythonEnv` the script uses the Keras of this program, so the version can be read
+            # here. An environment of its own is checked by the process.
             check_group(operator, source, values["envVars"])
     return GroupSettings(
         operator=operator,
@@ -112,13 +133,24 @@ def plan(
 
 
 def _check_elastic(given: str, checkpoint_dir: str | None, size: int) -> None:
+    """Refuse a range of workers without checkpoints, or with more processes than keys.
+
+    Each change of size is a new job, which continues from the last checkpoint.
+    """
     if checkpoint_dir is None:
         raise ConfigurationError(f"{given} needs checkpointDir, from which a training with other workers continues")
+    # Each member has a key of its own, and Flink distributes keys over `MAX_PARALLELISM` key
+    # groups, so a larger group could not be dealt again.
     if size > MAX_PARALLELISM:
         raise ConfigurationError(f"{given}: such a group has at most {MAX_PARALLELISM} processes, not {size}")
 
 
 def _absolute(operator: str, parameter: str, values: Mapping[str, Any]) -> str | None:
+    """Absolute path, or unchanged address, of a folder parameter.
+
+    The processes have working directories of their own, in which a relative path would be another
+    one.
+    """
     address: str | None = values[parameter]
     if address is None:
         return None
@@ -136,11 +168,14 @@ def _stream_settings(values: Mapping[str, Any]) -> dict[str, Any]:
         "on_return": values["onReturn"],
         "chunk_rows": values["chunkRows"],
         "chunk_wait_s": values["chunkWait"],
-        "queue_bytes": 2 << 20,  # rows that wait there come late: no more than keeps the process busy
+        # Rows that wait in this queue reach the script late. It is as small as it can be without
+        # leaving the process idle.
+        "queue_bytes": 2 << 20,
     }
 
 
 def _check_weight(operator: str, schema: Schema, weight_column: str | None) -> None:
+    """Refuse a column of the table that has the name of the weights but cannot hold them."""
     for column in schema:
         if column.name == weight_column and (column.type.is_array or column.type.kind is not Kind.FLOAT):
             raise ConfigurationError(
@@ -157,6 +192,7 @@ def counts(operator: str, workers: int | None, servers: int | None, parallelism:
         servers = max(parallelism // 4, 1) if parallelism > 1 else 0
         return parallelism - servers, servers
     name, other, given = ("numPSs", "numWorkers", servers) if workers is None else ("numWorkers", "numPSs", workers)
+    # The type checker does not see that exactly one of the two numbers is set here.
     assert given is not None
     rest = parallelism - given
     if rest < (1 if workers is None else 0):

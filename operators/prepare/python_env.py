@@ -27,7 +27,16 @@ from operators.prepare.requirements import Wanted, wanted_by
 def find_python(
     operator: str, python_env: str | Sequence[str] | Wanted, elsewhere: bool = False, no_tensorflow: bool = False
 ) -> str | PythonArchive | None:
-    """Find the interpreter or archive that `pythonEnv` names; None when it is empty. A path may exist only `elsewhere`."""
+    """Find the interpreter or archive that `pythonEnv` names; None if it is empty.
+
+    With `elsewhere`, jobs run on the hosts of a cluster: requirements become an archive that
+    travels, and a path that is missing here is passed on, because it may exist on the hosts only.
+    With `no_tensorflow`, the environment may do without TensorFlow.
+
+    Raises:
+        ConfigurationError: The value names nothing that can be used, or the environment cannot be
+            made.
+    """
     if not python_env:
         return None
     try:
@@ -74,7 +83,12 @@ def check_python(
 
 @functools.cache
 def _look(python: str, changed: int, limit_s: float) -> tuple[str, str]:
-    """Reason why an interpreter cannot be used, and its TensorFlow; "" where only a run could show it."""
+    """Reason why an interpreter cannot be used, and the version of its TensorFlow.
+
+    Both are "" where only a run could show them. Starting an interpreter takes a while, so the
+    result is cached; the time of its last change is part of the key, because users repair an
+    environment and link again in the same notebook.
+    """
     try:
         status, output = look_into(python, limit_s=limit_s)
     except NoAnswerError as error:
@@ -86,6 +100,10 @@ def _look(python: str, changed: int, limit_s: float) -> tuple[str, str]:
 
 
 def _archive(address: str) -> PythonArchive:
+    """Fetch an archive, look into it and name it by its content.
+
+    Hosts unpack archives by this name, so equal archives are unpacked once.
+    """
     with scratch_folder() as place:
         path = fetch(address, place)
         if os.path.isdir(path):

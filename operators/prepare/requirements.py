@@ -21,6 +21,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+# The pattern is the one of PEP 723.
 _BLOCK = re.compile(r"^# /// script\n((?:#(?: .*)?\n)+?)# ///$", re.MULTILINE)
 _COMMENT = re.compile(r"(^|\s)#.*")
 # An option that names another file or folder, as pip reads it: anywhere in a line, shortened, and joined to its value.

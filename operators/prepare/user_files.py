@@ -1,4 +1,8 @@
-"""User files: read from any address when a job is built, and laid out as the script will find them."""
+"""User files: read from any address when a job is built, and laid out as the script will find them.
+
+The layout is decided here and not on the hosts, so that all processes of a group see the same
+paths, and a name that would hide a module is an error before the job starts.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +32,9 @@ from operators.params.function_script import FunctionScript
 
 logger = logging.getLogger(__name__)
 
-LARGE_BYTES = 1 << 20  # of a file that travels apart from the job's description, which is kept in memory
+# The description of a job is kept in memory by Flink and sent to every task, so larger files travel
+# through Flink's distribution of files.
+LARGE_BYTES = 1 << 20
 
 # In addition to Python's own: modules that our process or TensorFlow may import before the script does.
 _NEEDED_MODULES = {"akdl", "google", "grpc", "keras", "numpy", "tensorflow", "tf_keras"}
@@ -37,7 +43,12 @@ _HARMLESS_MODULES = {"test", "this"}  # of Python, which are never imported
 
 @dataclass(frozen=True)
 class _Source:
-    """File without a final place; folders `above` are added to its path until it differs from others, unless it is fixed."""
+    """A file without a final place.
+
+    If `above` is set, parent folders from it are added to the path until the path differs from the
+    paths of other files. The path of a file from a folder or an archive is fixed, because scripts
+    import by it.
+    """
 
     origin: str
     file: pathlib.Path
@@ -70,6 +81,10 @@ def read_files(
 
 
 def _read(path: str, file: pathlib.Path) -> UserFile:
+    """Read a file, or ship it by its content if it is large.
+
+    Sources always travel in the job, because the checks below and error messages read them.
+    """
     if path.endswith(".py") or file.stat().st_size <= LARGE_BYTES:
         return UserFile(path, file.read_bytes())
     with scratch_folder() as folder:
@@ -79,7 +94,11 @@ def _read(path: str, file: pathlib.Path) -> UserFile:
 
 
 class _Loader:
-    """Fetches each address once."""
+    """Finds files and fetches remote ones.
+
+    Each address is fetched once, for `userFiles` and `mainScriptFile` together. The object lives as
+    long as the scratch folder that holds the fetched files.
+    """
 
     def __init__(self, operator: str, folder: str) -> None:
         self._operator = operator
@@ -87,6 +106,7 @@ class _Loader:
         self._fetched: dict[str, str] = {}
 
     def load(self, parameter: str, named: str) -> Iterator[_Source]:
+        """Yield the files at a path or address: one, or all of a folder or an archive."""
         file = pathlib.Path(self._fetch(parameter, named))
         if file.is_dir():
             for path in _below(file):
@@ -103,6 +123,10 @@ class _Loader:
             yield self._single(named, file)
 
     def find_main(self, parameter: str, named: str, sources: list[_Source]) -> _Source:
+        """Find the main script among the user's files, or else at its own path or address.
+
+        A bare name, as Alink's programs give it, may stand for a file in an archive or a folder.
+        """
         if not is_remote(named) and not os.path.exists(local_path(named)):
             found = [source for source in sources if named in (source.path, os.path.basename(source.path))]
             whole = [source for source in found if source.path == named] or found
@@ -137,12 +161,19 @@ def _below(folder: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def _place(operator: str, sources: list[_Source], main: _Source, parameter: str) -> dict[str, _Source]:
+    """Give each file its path for the script.
+
+    Raises:
+        ConfigurationError: Two different files need the same path.
+    """
     placed: dict[str, _Source] = {}
     singles: dict[str, list[_Source]] = {}
     for source in [*sources, main]:
         if source.above is None:
             _put(operator, placed, source.path, source)
         else:
+            # The same file is often given twice, as `mainScriptFile` and in `userFiles`, so files
+            # of equal content are one file.
             same = singles.setdefault(source.path, [])
             if not any(_equal(source, other) for other in same):
                 same.append(source)
@@ -183,10 +214,15 @@ def _put(operator: str, placed: dict[str, _Source], path: str, source: _Source) 
 
 
 def _equal(one: _Source, other: _Source) -> bool:
+    """Return True if two files have the same content. Times and attributes don't count."""
     return one.file == other.file or filecmp.cmp(one.file, other.file, shallow=False)
 
 
 def _check_syntax(operator: str, file: UserFile, origin: str) -> None:
+    """Refuse a file that isn't valid Python.
+
+    Its import would fail on the hosts only, minutes after the start of the job.
+    """
     if not file.path.endswith(".py"):
         return
     try:
@@ -203,6 +239,8 @@ def _check_names(operator: str, placed: dict[str, _Source], main: str) -> None:
     """Refuse a file that Python would import in place of a module that is needed."""
     home = os.path.dirname(main)
     folders = {""} if f"{home}/__init__.py" in placed else {"", home}  # the folder of a script in no package is searched
+    # The folder of the script is first on Python's path, so a file `random.py` in it would also
+    # replace the module for TensorFlow, with an error far from its cause.
     taken = (_modules_of_python() | _NEEDED_MODULES) - _HARMLESS_MODULES
     for path, source in placed.items():
         folder, file = os.path.split(path)
@@ -217,6 +255,7 @@ def _check_names(operator: str, placed: dict[str, _Source], main: str) -> None:
 
 
 def _modules_of_python() -> frozenset[str]:
+    """Names of the modules of Python itself."""
     names: frozenset[str] | None = getattr(sys, "stdlib_module_names", None)  # new in Python 3.10
     if names is None:
         library = pkgutil.iter_modules([sysconfig.get_path("stdlib")])
