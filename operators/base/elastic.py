@@ -1,7 +1,12 @@
-"""Elastic training: jobs of one table, one after the other, whose group takes the slots that there are.
+"""Elastic training: jobs of one table, one after the other, with changing numbers of workers.
 
-Each number of workers is a job of its own, since Flink fixes the parallelism of a batch job. A job ends when a host is lost, or
-is cancelled for more workers after a checkpoint; the next one continues from the checkpoint, with shares dealt again.
+The group takes the slots that there are. Each number of workers is a job of its own, since Flink
+fixes the parallelism of a batch job. A job ends when a host is lost, or is cancelled for more
+workers after a checkpoint. The next one continues from the checkpoint, with shares distributed
+again.
+
+Flink's adaptive scheduler was tried first. It takes no batch jobs, and in a streaming job rows went
+to members that did not exist, see docs/design/training.md.
 """
 
 from __future__ import annotations
@@ -29,8 +34,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOOK_S = 1.0
-_GONE_S = 90.0  # Flink's heartbeat.timeout is 50 s, after which it forgets a TaskManager
-_FREED_S = 10.0  # slots of a job that has just ended
+# Flink forgets a TaskManager after `heartbeat.timeout`, 50 s by default. A job that failed because
+# of a lost host may end before that, so the check has to wait longer.
+_GONE_S = 90.0
+# Slots of a job that has just ended are not free at once.
+_FREED_S = 10.0
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, FileError)
 _Op = TypeVar("_Op", bound="Operator[Any]")
 _Result = TypeVar("_Result")
@@ -49,11 +57,21 @@ class Elastic:
     resize: Callable[[int], None]
 
     def workers_in(self, slots: int | None) -> int:
+        """Number of workers for this many free slots; None stands for slots on demand."""
         return self.most if slots is None else max(self.least, min(self.most, slots - self.servers))
 
 
 def run(op: _Op, job: Callable[[], _Result]) -> _Result:
-    """Run a job of the operator's table, and where a group is elastic the jobs that follow it."""
+    """Run a job of the operator's table, and where a group is elastic the jobs that follow it.
+
+    Args:
+        op: The operator whose table the job computes.
+        job: Starts the job and waits for it; called once for each job.
+
+    Raises:
+        ConfigurationError: Two groups of the job are elastic: the free slots could be divided in
+            many ways.
+    """
     with interrupts_later():
         if not op._elastic:
             with running(op):
@@ -64,6 +82,7 @@ def run(op: _Op, job: Callable[[], _Result]) -> _Result:
 
 
 def _run_elastic(op: _Op, job: Callable[[], _Result], group: str, elastic: Elastic) -> _Result:
+    """Run jobs until one succeeds, or fails for another reason than slots."""
     table_env = environment_of(op.getOutputTable())
     config, rest = table_env.get_config(), rest_of(table_env.get_config())
     needs, was_stopped = needs_of(table_env, op._groups), STOPPED in files_at(elastic.checkpoint_dir)
@@ -73,7 +92,10 @@ def _run_elastic(op: _Op, job: Callable[[], _Result], group: str, elastic: Elast
         workers = elastic.workers_in(slots)
         elastic.resize(workers)
         op._shown[group] = replace(op._shown[group], size=workers + elastic.servers)
-        if rest is None or slots is None:  # no TaskManager is lost or added without Flink
+        # Without REST there is no cluster whose TaskManagers could be lost or added, and a cluster
+        # that makes slots on demand has always enough. One job with a fixed size is then all that
+        # is needed.
+        if rest is None or slots is None:
             with running(op):
                 return job()
         tell(f"{elastic.name} trains with {workers} of {elastic.least} to {elastic.most} workers")
@@ -86,20 +108,32 @@ def _run_elastic(op: _Op, job: Callable[[], _Result], group: str, elastic: Elast
                 raise
             logger.info("%s: the job ended: %s", elastic.name, error)
         if STOPPED in files_at(elastic.checkpoint_dir) and not was_stopped:
-            ask_to_stop(elastic.checkpoint_dir)  # again: the chief of a new job takes it for the stop of an earlier training
+            # The user's request arrived while the earlier job ended. The chief of the new job would
+            # take the old file for the stop of an earlier training and go on, so the request is
+            # made again.
+            ask_to_stop(elastic.checkpoint_dir)
 
 
 class SlotWatch:
-    """A thread that looks for lost and new slots while a job of `workers` runs, and cancels the job for another one."""
+    """A thread that looks for lost and new slots while a job of `workers` runs.
+
+    It cancels the job for another one. It lives as long as one job, as a context manager around it.
+    `look` runs in its own thread. `leads_to_another_job` is called from the user's thread after the
+    block, when that thread has ended, so the two share no state at the same time and need no lock.
+    """
 
     def __init__(self, rest: Rest, group: str, elastic: Elastic, workers: int, parallelism: int) -> None:
         self._rest, self._group, self._elastic, self._workers = rest, group, elastic, workers
+        # Operators share slots, so a job takes as many as the larger of its group and its
+        # parallelism.
         self._slots = max(workers + elastic.servers, parallelism)
         self._fewest = max(elastic.least + elastic.servers, parallelism)
         self._total = int(rest.get("/overview")["slots-total"])
         self._managers = self._known()
         self._job = ""
-        self._wanted = 0  # slots of the next job, once this one is cancelled
+        # Number of slots for the next job, once this one was cancelled for it; 0 as long as it was
+        # not.
+        self._wanted = 0
         self._change, self._since = "", 0.0
         self._saved: object = None
         self._has_saved = False
@@ -114,7 +148,11 @@ class SlotWatch:
         self._thread.join()
 
     def look(self, now: float) -> None:
-        """Cancel the job if slots are missing, or if more are free and a checkpoint has been written meanwhile."""
+        """Cancel the job if slots are missing, or if more are free and a checkpoint is new.
+
+        A change has to last for `elasticWait`, because a TaskManager that restarts is missing for
+        seconds only, and each new job repeats the steps since the last checkpoint.
+        """
         overview = self._rest.get("/overview")
         free, total = int(overview["slots-available"]), int(overview["slots-total"])
         waits = self._waits()
@@ -155,7 +193,7 @@ class SlotWatch:
                 logger.debug("cannot look for slots: %s: %s", type(error).__name__, error)
 
     def _waits(self) -> bool | None:
-        """True if a task of the job waits for a slot; None as long as the job is not there."""
+        """Return True if a task of the job waits for a slot; None if the job is not running yet."""
         for job in self._rest.jobs_of({self._group}):
             if job["state"] == "RUNNING":
                 self._job = job["jid"]
@@ -163,7 +201,10 @@ class SlotWatch:
         return None
 
     def _is_saved(self) -> bool:
-        """True one look after a checkpoint has been written, which is complete by then."""
+        """Return True on the second look at which the folder has a newer checkpoint.
+
+        The first look may have found files that are still being written.
+        """
         found = files_at(self._elastic.checkpoint_dir)
         # TensorFlow names its last checkpoint in a file, once it is whole; summaries grow all the time.
         saved = found.get(LAST) or frozenset(each for each in found.items() if "tfevents" not in each[0])
@@ -174,6 +215,11 @@ class SlotWatch:
         return had_saved
 
     def _has_lost_a_manager(self) -> bool:
+        """Return True once Flink no longer lists a TaskManager that the job had.
+
+        The answer is False if all of them answer. A TaskManager that neither answers nor is
+        forgotten yet leaves the question open, until `_GONE_S` has passed.
+        """
         deadline = time.monotonic() + _GONE_S
         while time.monotonic() < deadline:
             if not self._managers <= self._known():
@@ -194,6 +240,10 @@ class SlotWatch:
         return True
 
     def _wait_for(self, slots: int, seconds: float) -> bool:
+        """Wait for `slots` free slots, at most `seconds`.
+
+        The result is True if the smallest group fits then.
+        """
         deadline = time.monotonic() + seconds
         while (free := int(self._rest.get("/overview")["slots-available"])) < slots and time.monotonic() < deadline:
             time.sleep(LOOK_S)

@@ -1,4 +1,8 @@
-"""Jobs of operators and the environments that they run in."""
+"""Jobs of operators and the environments that they run in.
+
+`running` surrounds every job that an operator starts. Jobs that a program starts with plain PyFlink
+have their counterpart in `operators/progress/waiting.py`.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +36,16 @@ _JOB_NAME = "pipeline.name"
 
 @contextmanager
 def running(op: Operator[Any]) -> Iterator[None]:
-    """Surround a job with its progress display and readable errors, and end all of its processes afterwards."""
+    """Surround a job with its progress display and readable errors.
+
+    Called from the thread of the user, while interrupts are deferred. All processes of the job are
+    stopped afterwards, also after success: PyFlink does not interrupt a blocked Python function of
+    a local job, so a cancelled job would leave its scripts running.
+    """
     with log_handlers_kept():
         try:
+            # Two threads may run jobs of one table. The registry counts them, so that the first one that
+            # ends does not stop the processes of the other.
             begin_groups(op._groups.keys())
             if op._groups:
                 table_env = environment_of(op.getOutputTable())
@@ -44,18 +55,24 @@ def running(op: Operator[Any]) -> Iterator[None]:
         except Exception as error:
             raise readable(error) from None
         finally:
+            # The processes end before the registry forgets them, since it could not find them
+            # later.
             stop_groups(op._groups.keys())
             forget_groups(op._groups.keys() | op._models)
             note_told(op._shown)
             release(op._models)
+            # Without this line each local job leaves hooks and threads in the program, which a soak
+            # test found.
             forget_ended_clusters()
 
 
 def needs_of(table_env: StreamTableEnvironment, groups: Mapping[str, Need]) -> list[Need]:
+    """Slots that a job needs for its parallelism and for each of its groups."""
     return [Need.of_parallelism(parallelism_of(table_env)), *groups.values()]
 
 
 def _shown(op: Operator[Any]) -> AbstractContextManager[object]:
+    """Progress display of a job; none where nobody could read the statuses."""
     if not op._shown:
         return nullcontext()
     table_env = environment_of(op.getOutputTable())
@@ -67,7 +84,12 @@ def _shown(op: Operator[Any]) -> AbstractContextManager[object]:
 
 @contextmanager
 def job_named(table_env: StreamTableEnvironment, name: str | None, first: bool = False) -> Iterator[None]:
-    """Name the jobs that a block starts, unless the user has set `pipeline.name`; with `first`, even then."""
+    """Name the jobs that a block starts.
+
+    A name that the user has set as `pipeline.name` wins, except with `first`: then `name` is the
+    argument of a call, which is more specific than the configuration. The configuration is restored
+    afterwards, because the environment may belong to the user.
+    """
     config = table_env.get_config().get_configuration()
     before = config.get_string(_JOB_NAME, "")
     if name is None or (before and not first):
@@ -83,6 +105,7 @@ def job_named(table_env: StreamTableEnvironment, name: str | None, first: bool =
 
 
 def schema_of(where: str, table: Table) -> Schema:
+    """Columns of a table as a schema; a SchemaError begins with `where`."""
     try:
         return Schema.of_table(*columns_of(table))
     except SchemaError as error:
@@ -90,9 +113,11 @@ def schema_of(where: str, table: Table) -> Schema:
 
 
 def session_zone(name: str | None, table_env: StreamTableEnvironment) -> tzinfo:
+    """Time zone of a given name, or else of the session."""
     know_zone(table_env)
     return zone_of(name or table_env.get_config().get_local_timezone())
 
 
 def environment_of(table: Table) -> StreamTableEnvironment:
+    """Environment of a table. PyFlink has no public way to ask for it."""
     return table._t_env

@@ -28,13 +28,20 @@ if TYPE_CHECKING:
 
     from bridge.files.reading import SourceFiles
 
+# Views need names that no other view of the environment has, also in programs that make tables in
+# several threads.
 _numbers = itertools.count()
 _Family = TypeVar("_Family", bound="Operator[Any]")  # BatchOperator or StreamOperator
 _Op = TypeVar("_Op", bound="Operator[Any]")
 
 
 class Operator(Rendered, Generic[_Family]):
-    """A table and the operators that can follow it. No job runs until a result is requested."""
+    """A table and the operators that can follow it. No job runs until a result is requested.
+
+    `_table` is None until the operator is linked, or for a source until its first use. A table
+    inherits the groups and models of all operators before it (`_include`), because whoever runs a
+    job has to start, show and stop the processes of the whole graph.
+    """
 
     _family: ClassVar[type[Any]]
     _table_source: ClassVar[type[Any]]
@@ -42,10 +49,14 @@ class Operator(Rendered, Generic[_Family]):
 
     def __init__(self) -> None:
         self._table: Table | None = None
-        self._groups: dict[str, Need] = {}  # groups of processes that a job of this table starts
-        self._shown: dict[str, Shown] = {}  # the groups with a progress display
-        self._elastic: dict[str, Elastic] = {}  # the groups that train with any number of workers of a range
-        self._models: frozenset[str] = frozenset()  # model processes that it starts
+        # Groups of processes that a job of this table starts, with the slots that each needs.
+        self._groups: dict[str, Need] = {}
+        # Operators whose progress is shown while a job runs, by group.
+        self._shown: dict[str, Shown] = {}
+        # Groups that train with any number of workers within a range.
+        self._elastic: dict[str, Elastic] = {}
+        # Model processes that a job of this table starts.
+        self._models: frozenset[str] = frozenset()
 
     def _description(self) -> Description:
         columns = self._known_columns()
@@ -127,7 +138,11 @@ class Operator(Rendered, Generic[_Family]):
         return self._table
 
     def _readable_files(self) -> SourceFiles | None:
-        """The files of this table, for a reader in its place; its rows travel where checkpoints have to pass."""
+        """Files behind this table, for a reader in its place; None if rows have to travel.
+
+        An exchange reads its share of files inside one timer, and no checkpoint passes during that.
+        So a streaming job with checkpoints sends rows.
+        """
         from bridge.flink.elements import origin_of
 
         table_env, origin = environment_of(self.getOutputTable()), origin_of(self.getOutputTable())
@@ -154,6 +169,7 @@ class Operator(Rendered, Generic[_Family]):
             return self.getOutputTable().execute_insert(table)
 
     def _job_name(self, *into: str) -> str | None:
+        """Name of a job in Flink's web UI; None if only Flink's own name is known."""
         scripts = ", ".join(dict.fromkeys(each.name for each in self._shown.values()))
         return f"{scripts or 'insert'} into {', '.join(dict.fromkeys(into))}" if into else scripts or None
 
@@ -175,6 +191,8 @@ class Operator(Rendered, Generic[_Family]):
 
         origin = origin_of(self.getOutputTable())
         clause = _expanded(fields, self.getColNames()) if isinstance(fields, str) else ", ".join(map(quoted, fields))
+        # The result is an ordinary query in any case. It keeps the origin as well only if the
+        # columns are plain, so that a reader of files can leave out the other columns.
         result = self._query("select", clause, lambda view: f"SELECT {clause}\nFROM {view}")
         names = None if origin is None else _plain_columns(clause, self.getColNames())
         if origin is not None and names is not None and names == result.getColNames():
@@ -205,6 +223,7 @@ class Operator(Rendered, Generic[_Family]):
         raise ConfigurationError(f"{type(self).__name__} takes no input")
 
     def _inputs(self, ops: tuple[Any, ...], expected: str, least: int = 1, most: float = 1) -> tuple[Any, ...]:
+        """Check the inputs of `linkFrom`, which Alink's programs also pass as one list."""
         ops = tuple(ops[0]) if len(ops) == 1 and isinstance(ops[0], (list, tuple)) else ops
         if not least <= len(ops) <= most or not all(isinstance(op, self._family) for op in ops):
             got = ", ".join(type(op).__name__ for op in ops) or "none"
@@ -214,6 +233,11 @@ class Operator(Rendered, Generic[_Family]):
 
     @planning()
     def _query(self, method: str, sql: str, query: Callable[..., str], *others: Operator[Any]) -> _Family:
+        """Run a query over views of this table and others, which exist only while it is planned.
+
+        Flink's planner error for wrong SQL has pages of keywords, so it becomes a
+        ConfigurationError with the columns.
+        """
         table_env = environment_of(self.getOutputTable())
         views = []
         try:
@@ -237,9 +261,12 @@ class Operator(Rendered, Generic[_Family]):
             ) from None
         finally:
             for view in views:
-                table_env.drop_temporary_view(view)  # the query keeps the table
+                # Flink has resolved the views when it planned the query, so the table doesn't need
+                # them afterwards.
+                table_env.drop_temporary_view(view)
 
     def _followed_by(self, table: Table) -> _Family:
+        """Wrap a table that was made from this one, with its processes."""
         result: _Family = self._family()
         result._table = table
         result._include(self)
@@ -257,7 +284,10 @@ class OfFormat:
 
 
 def reason_of(error: Exception) -> str:
-    """Message of an error about SQL, without the parser's list of all SQL keywords."""
+    """Message of an error about SQL, without the parser's list of all SQL keywords.
+
+    That list takes a page, and the reason stands in front of it.
+    """
     return str(readable(error)).split("\nWas expecting", 1)[0]
 
 
@@ -267,6 +297,8 @@ _IN_QUOTES = re.compile(r"'(?:[^']|'')*'|(\bAS\s+|\.)?`((?:[^`]|``)+)`(?!\s*\.)"
 def _expanded(clause: str, columns: Sequence[str]) -> str:
     """Replace Alink's regular expressions in back-quotes with the columns that match."""
 
+    # A match in single quotes is text, and its back-quotes are no names; the pattern therefore
+    # matches strings too, so as to skip them.
     def columns_for(match: re.Match[str]) -> str:
         if match[2] is None or match[1] is not None or match[2].replace("``", "`") in columns:
             return match[0]  # a string, an alias, a field of a ROW or a column
@@ -277,6 +309,8 @@ def _expanded(clause: str, columns: Sequence[str]) -> str:
     return _IN_QUOTES.sub(columns_for, clause)
 
 
+# The excluded words are functions without parentheses, such as CURRENT_DATE and USER, which look
+# like columns.
 _NAME = r"`(?:[^`]|``)+`|(?!(?i:current|local|session|system|user))[A-Za-z_]\w*"
 
 
