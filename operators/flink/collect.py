@@ -1,4 +1,8 @@
-"""Rows of a table in Arrow, and as a pandas DataFrame, where a null does not change the other cells of its column."""
+"""Rows of a table in Arrow, and as a pandas DataFrame.
+
+PyFlink's own conversions are not used, because they change cells: a null turns the integers of its
+column into floats, and instants are taken for local times.
+"""
 
 from __future__ import annotations
 
@@ -15,22 +19,32 @@ from bridge.workarounds.pyflink_defects import columns_of, know_zone
 if TYPE_CHECKING:
     import pandas as pd
 
-_TAKES_BACK = (1, 3)  # kinds of rows
-_SHOWN_IN_ZONES = datetime.datetime(1678, 1, 1, tzinfo=datetime.timezone.utc)  # pandas crashes at earlier ones, but for UTC
+# Flink numbers the kinds of rows. These are UPDATE_BEFORE and DELETE, which retract an earlier row.
+_TAKES_BACK = (1, 3)
+# pandas crashes when it shows an earlier instant in a time zone other than UTC.
+_SHOWN_IN_ZONES = datetime.datetime(1678, 1, 1, tzinfo=datetime.timezone.utc)
 
 
 def still_there(batches: Sequence[pa.RecordBatch], kinds: Sequence[bytes | None]) -> Sequence[pa.RecordBatch]:
-    """Rows that no later row retracts, in their order."""
+    """Rows that no later row retracts, in their order.
+
+    Args:
+        batches: All rows of a job, in the order of their arrival.
+        kinds: For each batch, the kind of each row as a byte, or None if all rows are new.
+    """
     if not any(kinds):
         return batches
     places: dict[str, list[tuple[int, int]]] = {}  # of equal rows: number of the batch, and of the row in it
     for number, (batch, of_rows) in enumerate(zip(batches, kinds)):
         rows = zip(*(column.to_pylist() for column in batch.columns))
         for place, (row, kind) in enumerate(zip(rows, of_rows or bytes(batch.num_rows))):
+            # The text of a row is the key, because cells such as lists cannot be hashed, and NaN
+            # does not equal itself.
             equal = places.setdefault(repr(row), [])
             if kind not in _TAKES_BACK:
                 equal.append((number, place))
             elif equal:
+                # A retraction takes back the earliest equal row, as the rows carry no key.
                 equal.pop(0)
     left: list[list[int]] = [[] for _ in batches]
     for number, place in sorted(itertools.chain(*places.values())):
@@ -73,7 +87,13 @@ def _in_zone(column: pa.ChunkedArray, type_: Any, zone: str) -> pa.ChunkedArray:
 
 
 def type_in_zone(arrow: pa.DataType, type_: Any, zone: str) -> pa.DataType:
-    """Arrow type of a column of this type of PyFlink, with the zone of its instants."""
+    """Arrow type of a column, with the zone of its instants, also inside arrays, maps and rows.
+
+    Args:
+        arrow: Flink's Arrow type of the column.
+        type_: PyFlink's type, which alone says if a timestamp is an instant.
+        zone: Name of the time zone.
+    """
     from pyflink.table.types import ArrayType, LocalZonedTimestampType, MapType, RowType
 
     if isinstance(type_, LocalZonedTimestampType):
@@ -94,6 +114,8 @@ def _series(column: pa.ChunkedArray) -> Any:
     """Cells of a column, in numpy where numpy holds them exactly."""
     import pandas as pd
 
+    # A column without nulls takes the fast way through numpy. Python objects are exact but use many
+    # times the memory.
     if pa.types.is_nested(column.type):
         inexact = any(map(_is_inexact_in_numpy, column.chunks))
     else:

@@ -1,4 +1,9 @@
-"""Environments of jobs: the embedded mini cluster, a Flink cluster, the cluster of a submitted program, or the user's own."""
+"""Environments of jobs: the embedded mini cluster, a Flink cluster, or the user's own.
+
+A program that was submitted to Flink runs its jobs where it runs itself. `_current` holds the
+environments in use, which are made on first use and not by `use...Env`, so that a program may
+choose again.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +45,8 @@ _BUNDLE_MS = "python.fn-execution.bundle.time"
 
 # What jobs need of Flink; a user's own configuration wins.
 _DEFAULTS = {
-    "python.fn-execution.arrow.batch.size": "8000",  # for vectorized functions of the user's own, and results in pandas
+    # For vectorized functions of the user's own, and for results in pandas.
+    "python.fn-execution.arrow.batch.size": "8000",
     # Until a bundle ends, rows that wait for a slow Python worker take memory outside the JVM's heap, without a bound.
     _BUNDLE_MS: "200",
     # Else each row is copied between the steps of a task, which took a third of its time.
@@ -54,12 +60,17 @@ _REMOTE = {"rest.retry.max-attempts": "5", "rest.retry.delay": "2000"}
 
 
 class MLEnv:
-    """Environments of jobs, each made on first use. `benv, btenv, senv, stenv = getMLEnv()` works too."""
+    """Environments of jobs, each made on first use.
+
+    `benv, btenv, senv, stenv = getMLEnv()` works too.
+    """
 
     def __init__(
         self, batch: Callable[[], Environments], stream: Callable[[], Environments], debug_mode: bool = False, where: str = ""
     ) -> None:
         self._where = where
+        # The lock of `planning` comes first: two threads that use an environment for the first time
+        # would otherwise both make one.
         self._batch = planning()(functools.lru_cache(maxsize=None)(batch))
         self._stream = planning()(functools.lru_cache(maxsize=None)(stream))
         self.debug_mode = debug_mode
@@ -197,6 +208,7 @@ def resetEnv() -> None:
 
 
 def shows_process_output() -> bool:
+    """Return True if this console shows what scripts print."""
     return AlinkGlobalConfiguration.isPrintProcessInfo() or (_current is not None and _current.debug_mode)
 
 
@@ -225,18 +237,23 @@ def prepare_for_stream(table_env: StreamTableEnvironment, chunk_wait_s: float) -
 
 
 def _use(make: Callable[[dict[str, str]], Environments], debug_mode: bool, where: str) -> MLEnv:
+    """Make environments the current ones; `make` gets the entries of the runtime mode."""
     global _current
     _current = MLEnv(lambda: make({"execution.runtime-mode": "BATCH", **_BATCH}), lambda: make({}), debug_mode, where)
     return _current
 
 
 def _merged(mode: dict[str, str], config: dict[str, str]) -> dict[str, str]:
-    if mode:  # only streams continue from a savepoint; a batch job, such as one that collects a model, fails with it
+    """Configuration of an environment; the user's entries win."""
+    # Only streams continue from a savepoint. A batch job, such as one that collects a model, would
+    # fail with it.
+    if mode:
         config = {key: value for key, value in config.items() if key not in SAVEPOINT_PATHS}
     return {**_DEFAULTS, **mode, **config}
 
 
 def _checked(parallelism: int, config: dict[str, Any] | None) -> tuple[dict[str, str], bool]:
+    """Check the arguments of `useLocalEnv` and `useRemoteEnv`, also the names of jars."""
     if isinstance(parallelism, bool) or not isinstance(parallelism, int) or parallelism < 1:
         raise ConfigurationError(f"parallelism: expected a whole number of at least 1, got {parallelism!r}")
     entries = dict(config or {})
@@ -258,6 +275,7 @@ def _checked(parallelism: int, config: dict[str, Any] | None) -> tuple[dict[str,
 
 
 def _local(parallelism: int, config: dict[str, str]) -> Environments:
+    """Make an environment whose jobs run on a mini cluster in the JVM of this program."""
     start_java()
     from pyflink.datastream import StreamExecutionEnvironment
 
@@ -270,6 +288,8 @@ def _local(parallelism: int, config: dict[str, str]) -> Environments:
         "taskmanager.memory.network.min": network,
         "taskmanager.memory.network.max": network,
     }
+    # Servers of PyFlink and Beam read how to listen when they start, so this call has to come
+    # before the environment is made.
     listen_in_private()
     env = StreamExecutionEnvironment.get_execution_environment(_configuration({**defaults, **config}))
     share_rpc_system(env)
@@ -291,20 +311,25 @@ def _is_submitted() -> bool:
 
 
 def _submitted(parallelism: int | None, mode: dict[str, str], config: dict[str, str]) -> Environments:
+    """Environment for the cluster that runs this program."""
     start_java()
     from pyflink.datastream import StreamExecutionEnvironment
 
     env = StreamExecutionEnvironment.get_execution_environment(_configuration(config))
     env, table_env = _with_table_env(env, parallelism, {**mode, **config})
     known = table_env.get_config()
-    for key, value in {**_DEFAULTS, **mode}.items():  # what the command line and the cluster's configuration say wins
+    # The user's command line and the cluster's configuration are in `known`, and they win over our
+    # defaults.
+    for key, value in {**_DEFAULTS, **mode}.items():
         known.set(key, known.get(key, value))
     return env, table_env
 
 
 def _remote(host: str, port: int, parallelism: int, config: dict[str, str]) -> Environments:
+    """Make an environment whose jobs run on the cluster with REST at this address."""
     try:
-        socket.create_connection((host, port), timeout=_CONNECT_S).close()  # Flink's own client tries for a minute
+        # Flink's own client tries for a minute before it reports that nothing answers.
+        socket.create_connection((host, port), timeout=_CONNECT_S).close()
     except OSError as error:
         raise ConfigurationError(
             f"useRemoteEnv: nothing answers at {host}:{port}, where Flink's REST should be: {error}"
@@ -327,7 +352,9 @@ def _remote(host: str, port: int, parallelism: int, config: dict[str, str]) -> E
     j_configuration, j_jars = configuration._j_configuration, to_jarray(jvm.String, jars)
     env = StreamExecutionEnvironment(environments.createRemoteEnvironment(host, port, j_configuration, j_jars))
     own_jars = [jar for jar in config.get("pipeline.jars", "").split(";") if jar]
-    if own_jars:  # Flink replaces the jars of the configuration by the jars of the environment
+    # Flink replaces the jars of the configuration by the jars of the environment, so they are added
+    # to the environment as well.
+    if own_jars:
         env.add_jars(*own_jars)
     return _with_table_env(env, parallelism, config)
 
@@ -342,6 +369,7 @@ def _has_python_library(config: dict[str, str]) -> bool:
 
 
 def _with_table_env(env: StreamExecutionEnvironment, parallelism: int | None, config: dict[str, str]) -> Environments:
+    """Add a table environment, and apply the workarounds that each environment needs."""
     from pyflink.datastream import RuntimeExecutionMode
     from pyflink.java_gateway import get_gateway
     from pyflink.table import EnvironmentSettings, StreamTableEnvironment
@@ -351,6 +379,8 @@ def _with_table_env(env: StreamExecutionEnvironment, parallelism: int | None, co
         file_systems.initialize(_configuration(config)._j_configuration, plugin_manager(config[_PLUGINS]))
     if parallelism is not None:
         env.set_parallelism(parallelism)
+    # Keys are chosen for this number of key groups. Flink's default grows with the parallelism, so
+    # a savepoint would not fit another parallelism.
     env.set_max_parallelism(MAX_PARALLELISM)
     batch = config.get("execution.runtime-mode") == "BATCH"
     if batch:
@@ -362,5 +392,7 @@ def _with_table_env(env: StreamExecutionEnvironment, parallelism: int | None, co
     give_savepoints_a_format()
     fix_workers()
     close_servers(table_env)
-    ship_own_packages(table_env)  # for functions of the user's own that use them, in jobs without an operator of ours
+    # Functions of the user's own may use our packages in jobs without an operator of ours, which
+    # would ship them.
+    ship_own_packages(table_env)
     return env, table_env

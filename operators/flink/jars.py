@@ -1,4 +1,9 @@
-"""`akdl jars NAME...`: jars of connectors and formats from a Maven repository, in a cache of the user."""
+"""`akdl jars NAME...`: jars of connectors and formats, in a cache of the user.
+
+They come from a Maven repository, and the cache has a repository's layout. A jar runs inside Flink
+with the rights of the user, so the cache is private to the user, and a jar counts only with its
+checksum next to it.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +35,13 @@ from operators.flink.java import start_java
 
 logger = logging.getLogger(__name__)
 
-_COORDINATES = re.compile(r"(?!.*\.\.)\w[\w.-]*(:\w[\w.-]*){2,4}")  # they become parts of a path
+# Coordinates become parts of a path in the cache, so two dots in a row are refused.
+_COORDINATES = re.compile(r"(?!.*\.\.)\w[\w.-]*(:\w[\w.-]*){2,4}")
 _MODELS = "SqlModels"  # Java text, and its class
 _SERVICES = "META-INF/services/org.apache.flink.table.factories.Factory"
 _CHECKSUM = ".sha256"  # ending of the file next to a jar of the cache
-_PLUGINS = "flink-s3-fs-"  # which Flink loads from folders of plugins alone
+# Flink loads its file systems from folders of plugins alone, never from the classpath of a job.
+_PLUGINS = "flink-s3-fs-"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -134,7 +141,7 @@ def _models() -> str:
 
 
 def _cached(coordinate: str, repository: str | None) -> str:
-    """Return the path of a jar in the cache, which only this user can change; a jar without its checksum is fetched again."""
+    """Path of a jar in the cache; a jar without its checksum is fetched again."""
     path, folder = _place(coordinate), cache_folder("jars")
     with refused_at("jars", OSError):
         os.makedirs(os.path.dirname(folder), exist_ok=True)
@@ -152,12 +159,17 @@ def _cached(coordinate: str, repository: str | None) -> str:
 
 
 def _is_whole(path: str) -> bool:
+    """Return True if the jar has the content that was fetched.
+
+    A program may be killed while it writes a jar or its checksum.
+    """
     with suppress(OSError):
         return Path(path + _CHECKSUM).read_text(encoding="ascii") == sha256_of(path)
     return False
 
 
 def _fetch(coordinate: str, path: str, repository: str | None) -> None:
+    """Fetch a jar, and check it against the SHA-1 that repositories store next to each file."""
     from maven_artifact import Artifact, Resolver
 
     base = _with_login((repository or Resolver.default().base).rstrip("/"))

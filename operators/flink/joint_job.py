@@ -1,4 +1,8 @@
-"""One job for several tables, collected by this program or inserted into Flink's, so that shared parts run once."""
+"""One job for several tables, so that parts that they share run once.
+
+Tables are collected by this program or inserted into Flink's tables. A deferred model or sink would
+otherwise train or read its input again for each result.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,9 @@ if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment, Table
 
 _DEFAULT_NAME = "akdl"
-_CANCEL_S = 10  # the processes of the job are stopped afterwards in any case
+# Flink may not answer at all. The job's processes are stopped afterwards in any case, so the wait
+# is bounded.
+_CANCEL_S = 10
 
 
 class Receiver(Protocol):
@@ -50,7 +56,18 @@ def run_jointly(
     inserted: Sequence[tuple[Table, str]],
     name: str | None,
 ) -> None:
-    """Run one job. The caller finishes the receivers, since they call functions of the user, which an interrupt may end."""
+    """Run one job; its rows go to the receivers while it runs.
+
+    The caller calls `finish` of the receivers afterwards, since receivers call functions of the
+    user, which an interrupt may end. If the job fails or is interrupted, all receivers are
+    abandoned here.
+
+    Args:
+        table_env: Environment of all tables.
+        received: Tables with the consumers of their rows.
+        inserted: Tables with the names of Flink tables for their rows.
+        name: Name of the job in Flink's web UI.
+    """
     rest = [table for table, receiver in received if isinstance(receiver, Uncollected)]
     collected = [pair for pair in received if not isinstance(pair[1], Uncollected)]
     tables = [table for table, _ in collected]
@@ -104,6 +121,10 @@ def _shared_folder(table_env: StreamTableEnvironment) -> Iterator[str | None]:
 
 
 def _batch(content: bytes, folder: str | None) -> pa.RecordBatch:
+    """Read a batch from its bytes, or from the file of that name.
+
+    The file is removed at once, so that a long result does not fill the disk.
+    """
     if folder is None:
         return read_batch(bytes(content))
     path = os.path.join(folder, bytes(content).decode())
@@ -126,9 +147,13 @@ def _job(
 
     client = None
     try:
+        # An interrupt inside a call of py4j can be lost, so calls to Java run in another thread,
+        # and this one waits for them.
         with interrupts_later(), elsewhere() as thread:
             client, chunks = _started(table_env, collected, inserted, uncollected, name or _DEFAULT_NAME)
             yield thread.elements(lambda: chunks.next() if chunks is not None and chunks.hasNext() else None)
+            # The end of the rows does not mean that the job succeeded: it may fail while it
+            # commits.
             thread.wait_for(lambda: client.getJobExecutionResult().get())
     except BaseException:
         if client is not None:
@@ -145,11 +170,19 @@ def _started(
     uncollected: Sequence[Table],
     name: str,
 ) -> tuple[Any, Any]:
+    """Start a job of the new transformations alone.
+
+    Returns:
+        The client of the job, and an iterator of its elements, or None if nothing is collected.
+    """
     from pyflink.java_gateway import get_gateway
     from pyflink.util.java_utils import get_field_value
 
     j_tenv = table_env._j_tenv
     table_env._before_execute()
+    # PyFlink can collect one table or execute a set of inserts, but not both in one job. So the
+    # transformations that planning adds to the environment are taken from it, and the job is made
+    # of them.
     known = get_field_value(j_tenv.execEnv(), "transformations")
     before = known.size()
     try:
@@ -165,7 +198,8 @@ def _started(
             statements.attach_as_datastream()
             sinks += [known.get(place) for place in range(first, known.size())]
     finally:
-        del known[before:]  # the environment's own jobs are not to run these
+        # Otherwise the next job that the user starts with this environment would run them again.
+        del known[before:]
     ends = get_gateway().jvm.java.util.ArrayList()
     for sink in sinks:
         ends.add(sink)
@@ -175,6 +209,7 @@ def _started(
 
 
 def _numbered_chunks(table_env: StreamTableEnvironment, tables: Sequence[Table], folder: str | None) -> Any:
+    """Iterator over the chunks of all tables, each chunk with the number of its table."""
     from pyflink.java_gateway import get_gateway
     from pyflink.util.java_utils import to_jarray
 

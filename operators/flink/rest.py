@@ -1,4 +1,8 @@
-"""REST endpoint of a Flink cluster, for all requests to clusters. Errors and logs show neither headers nor logins."""
+"""REST endpoint of a Flink cluster, for all requests to clusters.
+
+Errors and logs show neither headers nor logins, because logs are shared more widely than passwords.
+An answer is bounded in time and size, since any server can stand behind an address.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,9 @@ if TYPE_CHECKING:
 
 HEADERS = "FLINK_REST_CLIENT_HEADERS"
 _ANSWER_S = 5.0
-_WHOLE_S = 60.0  # of an answer that comes in small parts
+# The timeout of requests is for one read, so an answer that arrives in small parts would have no
+# limit.
+_WHOLE_S = 60.0
 _PART_BYTES = 1 << 16
 _WITHOUT_SLOT = ("CREATED", "SCHEDULED")  # states of tasks
 JobDetails = dict[str, Any]  # the answer of the endpoint to /jobs/ID
@@ -45,12 +51,14 @@ class Rest:
         return f"Rest({self.address!r})"
 
     def get(self, path: str) -> Any:
+        """Return the JSON of an answer."""
         try:
             return json.loads(self.content(path))
         except RecursionError:
             raise ValueError(f"{self.address}{path}: the JSON of the answer is nested too deeply") from None
 
     def text(self, path: str) -> str:
+        """Return an answer as text, with replacements for bytes that aren't UTF-8."""
         return self.content(path).decode("utf-8", "replace")
 
     def jobs(self) -> list[dict[str, str]]:
@@ -65,10 +73,17 @@ class Rest:
                 yield details
 
     def cancel(self, job: str) -> None:
+        """Request that a job is cancelled, without waiting for its end."""
         self.content(f"/jobs/{job}", "PATCH")
 
     def content(self, path: str, method: str = "GET") -> bytes:
-        import requests  # a tenth of a second, for programs that ask no cluster
+        """Send a request and return the bytes of the answer.
+
+        Raises:
+            RestError: The endpoint does not answer, refuses the login, or answers with an error.
+        """
+        # This import takes a tenth of a second, which programs that ask no cluster do not pay.
+        import requests
 
         with requests.Session() as session:
             session.trust_env = self._proxies
@@ -132,12 +147,14 @@ def headers_of(text: str) -> dict[str, str]:
 
 
 def _taken_apart(address: str) -> tuple[str, str, tuple[str, str] | None]:
+    """Split an address into its text for messages, its URL without a login, and the login."""
     with_scheme = address if "://" in address else f"http://{address}"
     try:
         parts = urlsplit(with_scheme)
         port = parts.port
     except ValueError:
         parts, port = urlsplit(""), None
+    # The error does not quote the address, which may hold a password.
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigurationError("the address of Flink's REST: expected HOST:PORT or https://HOST:PORT, got another text")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
@@ -147,13 +164,14 @@ def _taken_apart(address: str) -> tuple[str, str, tuple[str, str] | None]:
 
 
 def _of_tls(error: Exception) -> str:
+    """Describe a failure of TLS with its remedy."""
     if "CERTIFICATE_VERIFY_FAILED" in str(error):
         return "its certificate is not trusted; set REQUESTS_CA_BUNDLE to a file with the certificate of its issuer"
     return f"TLS failed ({_cause(error)}); does it speak https?"
 
 
 def _cause(error: BaseException) -> str:
-    """Innermost cause, which holds no address."""
+    """Innermost cause, because the outer errors of requests contain the address with its login."""
     inner: BaseException = error
     while True:
         reason = getattr(inner, "reason", None) or next((each for each in inner.args if isinstance(each, BaseException)), None)

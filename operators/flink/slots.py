@@ -1,4 +1,7 @@
-"""Slots of a Flink cluster, checked before a job starts: Flink's own error comes after minutes and does not name workers."""
+"""Slots of a Flink cluster, checked before a job starts.
+
+Flink's own error comes after minutes and does not name workers.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,9 @@ from operators.flink.rest import Rest
 
 logger = logging.getLogger(__name__)
 
-WAIT_S = 5.0  # the slots of a job that had just ended were free again after 0.2 s on two busy cores
+# The slots of a job that had just ended were free again after 0.2 s on two busy cores, so a program
+# that runs one job after the other must wait a little.
+WAIT_S = 5.0
 _POLL_S = 0.1
 _SCHEDULER = "jobmanager.scheduler"
 _SLOTS = "taskmanager.numberOfTaskSlots"
@@ -47,7 +52,14 @@ class Need:
 
 
 def check_slots(config: FlinkConfiguration, needs: Sequence[Need], wait_s: float = WAIT_S, only_total: bool = False) -> None:
-    """Refuse a job for which the cluster has too few slots; `only_total` counts slots in use too, for a job of later."""
+    """Refuse a job for which the cluster has too few slots.
+
+    Args:
+        config: Configuration of the environment.
+        needs: Needs of the job, of which the largest counts.
+        wait_s: Seconds in which slots of an earlier job may become free.
+        only_total: Count slots in use too, for a job that starts later.
+    """
     if not needs:
         return
     need = max(needs, key=lambda each: each.slots)
@@ -115,6 +127,7 @@ def _slots_of_mini_cluster(config: FlinkConfiguration) -> int | None:
 
 def _check_cluster(rest: Rest, need: Need, wait_s: float, only_total: bool) -> None:
     deadline = time.monotonic() + wait_s
+    # Most jobs find enough slots at once, so the cluster is asked only if they don't.
     grows: bool | None = None  # not asked yet: most jobs find enough at once
     while True:
         overview = rest.get("/overview")
@@ -141,11 +154,16 @@ def _check_cluster(rest: Rest, need: Need, wait_s: float, only_total: bool) -> N
 
 
 def _grows(rest: Rest) -> bool:
+    """Return True if Flink starts TaskManagers on demand.
+
+    The number of free slots says nothing about the largest job then.
+    """
     keys = [str(entry["key"]) for entry in rest.get("/jobmanager/config")]
     return any(key == "kubernetes.cluster-id" or key.startswith("yarn.") for key in keys)
 
 
 def _holders(rest: Rest) -> str:
+    """Jobs that have the other slots, as text for an error."""
     jobs = rest.jobs()
     names = " and ".join(f"'{_short(job['name'])}' ({job['jid']}, {job['state']})" for job in jobs)
     return f"{names or 'a job that is just starting or ending'} {'have' if len(jobs) > 1 else 'has'}"
