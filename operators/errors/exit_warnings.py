@@ -1,4 +1,8 @@
-"""End-of-program warnings: results that no job computed, and jobs that the program did not wait for."""
+"""End-of-program warnings: results that no job computed, and jobs that nothing waited for.
+
+Both mistakes are silent without a warning: the program ends with status 0 and has done nothing,
+because operators are lazy and Flink's jobs run in the background.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,9 @@ from bridge.member import registry
 from bridge.workarounds.beam_workers import end_workers
 
 _checks: list[Callable[[], str]] = []
-_linked: dict[str, str] = {}  # group to operator, of jobs inside this program
+# Operators of jobs inside this program, by group. Jobs on a cluster go on after the program, so
+# they are not noted.
+_linked: dict[str, str] = {}
 
 
 def warn_at_exit(check: Callable[[], str]) -> None:
@@ -20,10 +26,12 @@ def warn_at_exit(check: Callable[[], str]) -> None:
 
 
 def note_linked(group: str, operator: str) -> None:
+    """Note an operator, which is expected to run in a job before the program ends."""
     _linked[group] = operator
 
 
 def exit_warnings() -> list[str]:
+    """Texts of all warnings that apply now."""
     result = [text for text in (check() for check in _checks) if text]
     running = sorted({f"{_linked.get(group, 'an operator')}, {label}" for group, label in registry.running()})
     if running:
@@ -32,6 +40,8 @@ def exit_warnings() -> list[str]:
             "the job with insertInto(...) instead of execute_insert, with waitForJob(result), or with wait() of the object "
             "that executeAsync() returned"
         )
+    # If a job still runs, its operators may not have started, so the warning about idle operators
+    # would be wrong.
     idle = sorted({name for group, name in _linked.items() if group not in registry.seen()})
     if idle and not running:
         result.append(
@@ -43,6 +53,10 @@ def exit_warnings() -> list[str]:
 
 @atexit.register
 def _warn_and_end() -> None:
+    """Print the warnings when Python ends.
+
+    A program with an uncaught error has one message that matters, so nothing else is printed.
+    """
     if not hasattr(sys, "last_value"):  # an uncaught error is the only message that matters
         for text in exit_warnings():
             tell(text)

@@ -1,4 +1,8 @@
-"""Missing jars of Flink connectors and formats: one short error in place of a page of Java."""
+"""Missing jars of Flink connectors and formats: one short error in place of a page of Java.
+
+The texts of Flink's exceptions are matched with patterns, as the exceptions have no fields. `JARS`
+is the table behind `akdl jars` too, so that the error can name the command that helps.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +22,7 @@ OWN = "akdl"  # the provider of models for ML_PREDICT, which is compiled here
 
 _FLINK = "org.apache.flink:flink-"
 _POSTGRESQL = "org.postgresql:postgresql:42.7.14"
+# ORC and Parquet of Flink read their files through Hadoop's classes, which Flink does not contain.
 _HADOOP = ("org.apache.hadoop:hadoop-client-api:3.4.2", "org.apache.hadoop:hadoop-client-runtime:3.4.2")
 
 
@@ -88,7 +93,14 @@ _NO_S3 = re.compile(r"Could not find a file system implementation for scheme 's3
 
 
 def missing_jar(text: str) -> ConfigurationError | None:
-    """Translate the text of Flink's exception about an unknown connector, format or storage; None for other exceptions."""
+    """Translate Flink's text about an unknown connector, format or storage.
+
+    Args:
+        text: Message of a Java exception, with the messages of its causes.
+
+    Returns:
+        The error to raise in its place; None for other exceptions.
+    """
     if _NO_S3.search(text):
         return ConfigurationError(
             "Flink needs its plugin for s3:// addresses. useLocalEnv(2, config={'jars': ['s3']}) loads it into this program;\n"
@@ -110,7 +122,11 @@ def missing_jar(text: str) -> ConfigurationError | None:
 
 
 def coordinates(name: str) -> Sequence[str]:
-    """Return the Maven coordinates of the jars of a name; empty where no release for the Flink of this program is known."""
+    """Maven coordinates of the jars of a name.
+
+    They are empty if no release for the Flink of this program is known: a jar for another Flink
+    would load and then fail inside a job.
+    """
     flink = _release(flink_version())
     found: Sequence[str] = ()
     for release, jars in JARS.get(_NAMES.get(name, name), {}).items():
@@ -130,12 +146,14 @@ def _release(version: str) -> tuple[int, ...]:
 
 
 def lib_folder() -> str:
+    """Folder with the jars of the Flink that PyFlink brings."""
     import pyflink
 
     return os.path.join(os.path.dirname(pyflink.__file__), "lib")
 
 
 def in_folder(folder: str) -> list[tuple[str, str]]:
+    """Kinds and names of the connectors and formats in the jars of a folder."""
     found: set[str] = set()
     for jar in glob.glob(os.path.join(glob.escape(folder), "*.jar")):
         with suppress(OSError, KeyError, zipfile.BadZipFile), zipfile.ZipFile(jar) as archive:
@@ -145,6 +163,7 @@ def in_folder(folder: str) -> list[tuple[str, str]]:
 
 
 def _message(kind: str, name: str, known: Sequence[str]) -> str:
+    """Text of the error: what is missing, the command that gets it, and how it reaches the jobs."""
     jar, available = _NAMES.get(name, name), f" Available: {', '.join(known)}." if known else ""
     if jar in JARS:
         hint, second = ": its jar is missing", f"Get it: akdl jars {jar}"

@@ -1,4 +1,8 @@
-"""Check that a user's file does not shadow the packages that operators needs."""
+"""Check that a user's file does not shadow the packages that operators needs.
+
+A file `bridge.py` next to the user's program is first on Python's path, and every import of ours
+would fail with a message about a missing submodule.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,15 @@ _NEEDED = {"akdl": "akdl.wire", "bridge": "bridge.exceptions"}
 
 
 def check_shadowing() -> None:
+    """Refuse to go on if a package of ours is missing or shadowed.
+
+    Raises:
+        ImportError: The message names the file that shadows the package.
+    """
     for package, module in _NEEDED.items():
         try:
+            # The search of a submodule imports the package above it, which is a user's file if it
+            # is shadowed. Only the submodule tells the two apart.
             if importlib.util.find_spec(module) is not None:
                 continue
         except ModuleNotFoundError:

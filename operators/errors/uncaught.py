@@ -1,4 +1,9 @@
-"""Short display of uncaught akdl errors and interrupts: the message and the user's own lines. Python shows all other errors."""
+"""Short display of uncaught akdl errors and interrupts: the message and the user's own lines.
+
+Python shows all other errors. This is the last step of the path of an error: the text comes from
+`bridge/errors/`, and the traceback through PyFlink and akdl is left out, because it has some
+hundred lines in which the user's own line is lost.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +21,27 @@ from bridge.exceptions import BridgeError
 from bridge.host.console import print_line
 from operators.alink.missing_names import operator_instead
 
-LINES = 14  # 15 with the last line of the progress display above them
+# The last line of the progress display stands above an error, so 15 lines are visible at once.
+LINES = 14
 _CALLS = 2
-_BEAM_THREADS = ("read_state", "read_grpc_client_inputs")  # they raise when the JVM closes their channels: a local job ends
+# These threads of Beam raise when the JVM closes their channels, which happens at the end of each
+# local job.
+_BEAM_THREADS = ("read_state", "read_grpc_client_inputs")
 _PACKAGES = ("akdl", "bridge", "operators")
 
 
 def lines_of(error: BaseException, trace: TracebackType | None) -> list[str] | None:
-    """Return the display of an uncaught error, at most `LINES` lines; None to keep Python's own."""
+    """Display of an uncaught error, at most `LINES` lines; None to keep Python's own.
+
+    Args:
+        error: The exception, also of other packages.
+        trace: Its traceback, of which the calls outside of akdl are shown.
+    """
     if wants_details():
         return None
-    if type(error).__module__.startswith("py4j."):  # raised where PyFlink has started Java, not akdl
+    # PyFlink may have started Java instead of akdl, so this error was not translated where it was
+    # raised.
+    if type(error).__module__.startswith("py4j."):
         error = script_failure(str(error)) or error
     if isinstance(error, KeyboardInterrupt) and any(each.filename.startswith(_ours()) for each in traceback.extract_tb(trace)):
         return [type(error).__name__, *_called_from(trace)]
@@ -39,10 +54,13 @@ def lines_of(error: BaseException, trace: TracebackType | None) -> list[str] | N
     message = str(error) if isinstance(error, BridgeError) and error.details else summary_of(str(error))
     calls = _called_from(trace)
     lines = f"{kind.__module__}.{kind.__qualname__}: {message}".splitlines()
+    # The message is more important than the calls, of which each takes two lines, so calls get the
+    # lines that are left.
     return [*lines, *calls[: 1 + 2 * max((LINES - len(lines) - 1) // 2, 0)]][:LINES]
 
 
 def _called_from(trace: TracebackType | None) -> list[str]:
+    """The user's own last calls."""
     calls = [line for frame in shortened(_callers(trace)[-_CALLS:]) for line in frame]
     return ["Called from:", *calls] if calls else []
 
@@ -59,6 +77,8 @@ def show_briefly() -> None:
 
 
 def _hook_program(previous: Any) -> None:
+    """Put our display in front of the hook that is installed, which shows all other errors."""
+
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         lines = _safely(error, trace)
         if lines is None:
@@ -70,6 +90,8 @@ def _hook_program(previous: Any) -> None:
 
 
 def _hook_threads(previous: Any) -> None:
+    """Show uncaught errors of threads, but not the hang-ups of Beam's threads."""
+
     def hook(arguments: threading.ExceptHookArgs) -> None:
         error = arguments.exc_value
         name = arguments.thread.name if arguments.thread is not None else "unknown"
@@ -88,6 +110,7 @@ def _hook_threads(previous: Any) -> None:
 def _show_in_ipython(
     shell: Any, kind: type[BaseException], error: BaseException, trace: TracebackType | None, tb_offset: int | None = None
 ) -> None:
+    """Display for IPython, which catches exceptions of cells and never calls `excepthook`."""
     lines = _safely(error, trace)
     if lines is None:
         shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
@@ -96,6 +119,7 @@ def _show_in_ipython(
 
 
 def _safely(error: BaseException, trace: TracebackType | None) -> list[str] | None:
+    """Lines of an error; None if they cannot be made, so that Python's own display appears."""
     try:
         return lines_of(error, trace)
     except Exception:  # an error in the hook would hide the user's error
@@ -103,15 +127,18 @@ def _safely(error: BaseException, trace: TracebackType | None) -> list[str] | No
 
 
 def _write(lines: list[str]) -> None:
+    """Print lines, unless stderr was closed or replaced, as at the end of a program."""
     with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or replaced
         print_line(sys.stderr, "\n".join(lines))
 
 
 def _ours() -> tuple[str, ...]:
+    """Folders of our packages, to tell our frames from the user's."""
     return tuple(os.path.join(path, "") for package in _PACKAGES for path in sys.modules[package].__path__)
 
 
 def _callers(trace: TracebackType | None) -> list[Frame]:
+    """Frames of the user's own code, in which a cell of a notebook has no file."""
     ours = _ours()
     frames = []
     for each in traceback.extract_tb(trace):
