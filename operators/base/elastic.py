@@ -131,7 +131,7 @@ class SlotWatch:
         self._total = int(rest.get("/overview")["slots-total"])
         self._managers = self._known()
         self._job = ""
-        # Number of slots for the next job, once this one was cancelled for it; 0 as long as it was
+        # Number of slots for the next job, once this one was cancelled for it; 0 if it was
         # not.
         self._wanted = 0
         self._change, self._since = "", 0.0

@@ -72,7 +72,7 @@ def needs_of(table_env: StreamTableEnvironment, groups: Mapping[str, Need]) -> l
 
 
 def _shown(op: Operator[Any]) -> AbstractContextManager[object]:
-    """Progress display of a job; none where nobody could read the statuses."""
+    """Progress display of a job; no display where its statuses cannot be read."""
     if not op._shown:
         return nullcontext()
     table_env = environment_of(op.getOutputTable())

@@ -39,8 +39,8 @@ class Operator(Rendered, Generic[_Family]):
     """A table and the operators that can follow it. No job runs until a result is requested.
 
     `_table` is None until the operator is linked, or for a source until its first use. A table
-    inherits the groups and models of all operators before it (`_include`), because whoever runs a
-    job has to start, show and stop the processes of the whole graph.
+    inherits the groups and models of all operators before it (`_include`), because a job has to
+    start, show and stop the processes of its whole graph.
     """
 
     _family: ClassVar[type[Any]]
@@ -297,7 +297,7 @@ _IN_QUOTES = re.compile(r"'(?:[^']|'')*'|(\bAS\s+|\.)?`((?:[^`]|``)+)`(?!\s*\.)"
 def _expanded(clause: str, columns: Sequence[str]) -> str:
     """Replace Alink's regular expressions in back-quotes with the columns that match."""
 
-    # A match in single quotes is text, and its back-quotes are no names; the pattern therefore
+    # A match in single quotes is text, so its back-quotes enclose no names; the pattern
     # matches strings too, so as to skip them.
     def columns_for(match: re.Match[str]) -> str:
         if match[2] is None or match[1] is not None or match[2].replace("``", "`") in columns:
