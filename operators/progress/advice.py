@@ -1,4 +1,7 @@
-"""Advice on a run, each with its evidence. Pure."""
+"""Advice on a run, each with its evidence. Pure.
+
+Each second of a worker has one use (`time_split.py`), so that one cause of a slow run can be named.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +25,21 @@ _MEMORY_BYTES = 500 << 20
 
 @dataclass(frozen=True)
 class Advice:
+    """A remedy, and the measured values that speak for it."""
+
     text: str
     evidence: str
 
 
 def advise(record: Record) -> list[Advice]:
+    """Advice on a run, in the order of time, shares, memory and metrics; at least one."""
     workers = [status for status in record.last if status.is_worker]
     found = [*_of_time(record, workers), *_of_shares(workers), *_of_memory(record), *_of_metrics(record)]
     return found or [Advice("Nothing stands out.", f"{len(record.last)} processes were checked.")]
 
 
 def _of_time(record: Record, workers: list[MemberStatus]) -> Iterator[Advice]:
+    """Advice on the use of the workers' time."""
     time_s = added(status.time_s for status in workers)
     total_s, active_s = sum(time_s.values()), _active(time_s)
     words = f"The time of the workers: {described(time_s)}."
@@ -55,6 +62,7 @@ def _of_time(record: Record, workers: list[MemberStatus]) -> Iterator[Advice]:
 
 
 def _active(time_s: Mapping[str, float]) -> float:
+    """Seconds between start and export, in which a worker could have worked."""
     return sum(time_s.get(use, 0.0) for use in (WORK, READ, DATA, PEERS))
 
 
@@ -64,6 +72,7 @@ def _waited(status: MemberStatus) -> float:
 
 
 def _of_peers(slow: MemberStatus, fast: MemberStatus, words: str) -> Advice:
+    """Advice for workers that wait for each other: one slow worker, or all of them in turn."""
     if _waited(slow) >= _HALF * _waited(fast):
         return Advice("Workers wait for each other: take larger batches, fewer workers, or a faster network.", words)
     return Advice(
@@ -103,6 +112,7 @@ def _of_shares(workers: list[MemberStatus]) -> Iterator[Advice]:
 
 
 def _of_memory(record: Record) -> Iterator[Advice]:
+    """Advice on memory that has grown much between the middle and the end of a run."""
     for label, samples in record.samples.items():
         held = [(seconds, status.memory_bytes) for seconds, status in samples if status.memory_bytes]
         if len(held) < 4:
@@ -117,6 +127,7 @@ def _of_memory(record: Record) -> Iterator[Advice]:
 
 
 def _of_metrics(record: Record) -> Iterator[Advice]:
+    """Advice on the first metric that is NaN or infinite."""
     for label, samples in record.samples.items():
         for _, status in samples:
             for name, value in sorted(status.metrics.items()):

@@ -1,4 +1,8 @@
-"""Progress of the operators of a job, shown from a thread while the job runs."""
+"""Progress of the operators of a job, shown from a thread while the job runs.
+
+The thread belongs to one job. Nothing in it may fail the job, so errors of a look are logged and
+the next look tries again.
+"""
 
 from __future__ import annotations
 
@@ -83,6 +87,10 @@ class StatusPoller:
         self._failed = False
 
     def run(self) -> None:
+        """Look and show until `stop`, then once more for the last state.
+
+        Runs in a thread of its own.
+        """
         while not self._over.wait(LOOK_S):
             self.look()
             if self._renders is not None:
@@ -94,10 +102,15 @@ class StatusPoller:
             self._renders.end([state.last_line(self._failed) for state in self._visible()])
 
     def stop(self, failed: bool) -> None:
+        """End the thread's loop. Called by another thread, which then joins it."""
         self._failed = failed
         self._over.set()
 
     def lines(self) -> list[Line]:
+        """Lines to show now.
+
+        For a job of plain PyFlink there is a sign of life as long as no operator was seen.
+        """
         lines = [state.line() for state in self._visible()]
         if not lines and self._waits_for_any:
             passed_s = time.monotonic() - self._began
@@ -119,6 +132,8 @@ class StatusPoller:
         for group, state in self.states.items():
             state.waits = waits or state.waits
             own = [each for each in found or () if each.group == group]
+            # A group that was shown before still has its last status. It counts again only when a
+            # member of it is alive.
             if group in self._old:
                 if all(each.phase == ENDED for each in own):
                     continue
@@ -134,6 +149,7 @@ class StatusPoller:
                     self._say(each)
 
     def _warn_of_late_start(self) -> None:
+        """Warn once of Python workers that block before code of ours could report it."""
         now = time.monotonic()
         if now >= self._late_look_due:
             self._late_look_due = now + LATE_LOOK_S
@@ -143,6 +159,7 @@ class StatusPoller:
                 warn(text)
 
     def _record(self, group: str) -> None:
+        """Begin the record of a group, if its operator has a logDir."""
         operator = self._operators[group]
         if operator.log_dir:
             self._recorders[group] = Recorder(operator.log_dir, operator.name, group, operator.size)

@@ -1,4 +1,8 @@
-"""Record of a run, a file of JSON lines: first the run, then samples of its members, last how it ended."""
+"""Record of a run, a file of JSON lines: first the run, then samples of its members, last its end.
+
+Lines are complete for themselves, so the record of a program that was killed can be read up to its
+last line.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +26,25 @@ from akdl.wire.status_pb2 import MemberStatus, RecordLine
 logger = logging.getLogger(__name__)
 
 VERSION = 1
-_OFTEN = 300  # so many samples come every second; then the pause between them grows with the age of the run
+# So many samples are taken each second. Then the pause between them grows with the age of the run,
+# so that the record of a run of weeks stays small.
+_OFTEN = 300
 _Line = TypeVar("_Line", RecordLine, MemberStatus)
+# These fields change all the time or are large, and no report reads them.
 _NOT_KEPT = ("group", "lines", "lines_before", "operator", "waiting", "idle_s", "spinning", "calling", "stack")
 
 
 def run_name(operator: str, number: str) -> str:
+    """Name of a run, which sorts by its start and is valid in any file system."""
     plain = re.sub(r"\W+", "-", operator).strip("-")
     return f"{plain}-{datetime.datetime.now(datetime.timezone.utc):%Y%m%d-%H%M%S}-{number}"
 
 
 class Recorder:
-    """Writes the record of one operator; a failure to write never fails a job."""
+    """Writes the record of one operator; a failure to write never fails a job.
+
+    After a failure `_file` is None, and all further calls do nothing.
+    """
 
     def __init__(self, folder: str, name: str, group: str, size: int) -> None:
         started = datetime.datetime.now(datetime.timezone.utc)
@@ -50,6 +61,7 @@ class Recorder:
         self._write({"kind": "run", "version": VERSION, "name": name, "size": size, "started": started.isoformat()})
 
     def look(self, members: Iterable[MemberStatus], is_last: bool = False) -> None:
+        """Take a sample of the members, if one is due."""
         age_s = time.monotonic() - self._began
         if age_s < self._due and not is_last:
             return
@@ -62,6 +74,7 @@ class Recorder:
             self._file.flush()
 
     def end(self, failed: bool) -> None:
+        """Write the end of the run, and bring a record for a remote folder to its address."""
         self._write({"kind": "end", "t": round(time.monotonic() - self._began, 2), "failed": failed})
         if self._file is None:
             return
@@ -78,6 +91,10 @@ class Recorder:
         logger.info("the record of the run: %s/%s", shown(self._folder).rstrip("/"), self._name)
 
     def _local_path(self) -> str:
+        """Path of the record on this host.
+
+        A remote folder gets the file as a whole at the end, since object stores cannot append.
+        """
         if is_remote(self._folder):
             descriptor, path = tempfile.mkstemp(prefix="akdl_record_", suffix=".jsonl")
             os.close(descriptor)

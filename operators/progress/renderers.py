@@ -14,7 +14,8 @@ from operators.progress.state import Line
 SWITCH = "AKDL_PROGRESS"  # 0 shows nothing
 FIRST_S = 4.0
 EVERY_S = 10.0
-_AGAIN_S = 60.0  # a line that has not changed is a sign of life
+# A line that has not changed is printed again as a sign of life.
+_AGAIN_S = 60.0
 
 
 class Renderer(Protocol):
@@ -25,6 +26,7 @@ class Renderer(Protocol):
 
 
 def renderer() -> Renderer | None:
+    """Renderer for the place where output goes; None if AKDL_PROGRESS switches it off."""
     if os.environ.get(SWITCH, "1").lower() in ("0", "false", "off", "no"):
         return None
     ipython = sys.modules.get("IPython")
@@ -50,7 +52,8 @@ class TerminalRenderer:
             TextColumn("{task.fields[line]}", markup=False),
             console=self._console,
             transient=True,
-            redirect_stdout=sys.stdout.isatty(),  # else rows that go to a file would come to the terminal
+            # Rows that a program prints into a file would otherwise come to the terminal.
+            redirect_stdout=sys.stdout.isatty(),
             redirect_stderr=True,
         )
         self._tasks: list[Any] = []

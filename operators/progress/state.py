@@ -1,4 +1,8 @@
-"""Statuses of members as one line for each operator: the phase of the last worker, the step of the first. Pure."""
+"""Statuses of members as one line for each operator. Pure.
+
+A line shows the phase of the last worker and the step of the first: the last one decides when the
+operator ends, and the first one has the newest metrics.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +15,17 @@ from akdl.wire.status_pb2 import MemberStatus
 from bridge.member.status import DATA, ENDED, FEEDING, PHASES, READ, START, STARTING, TRAINING, WORK
 from operators.progress.time_split import TimeSplit, added, described
 
-WAITING = "waiting"  # before any member has started
-TOTAL_STEPS = "total_steps"  # a metric of this name is the number of steps that the training will have made
+# This phase is shown before any member has started.
+WAITING = "waiting"
+# A script reports the number of steps that it will make as a metric of this name.
+TOTAL_STEPS = "total_steps"
+# Speeds are measured over this window, because rows arrive in chunks and a shorter one would make
+# the numbers jump.
 _WINDOW_S = 5.0
 _LATE_S = 1.0
-_BUSY = 0.5  # of the time, in which a side that works limits the job, and one that waits does not
+# A side that works for this share of the time limits the job, and a side that waits for it does
+# not.
+_BUSY = 0.5
 _MOST_METRICS = 4
 
 
@@ -46,6 +56,12 @@ class Line:
 
 
 class OperatorState:
+    """State of one operator, from the statuses of its members.
+
+    It lives as long as the display of a job, also through restarts, and is used by the display's
+    thread alone.
+    """
+
     def __init__(self, shown: Shown, now: float) -> None:
         self._shown = shown
         self._began = self._looked = now
@@ -69,10 +85,16 @@ class OperatorState:
         return found
 
     def look(self, now: float, statuses: Collection[MemberStatus] | None) -> None:
-        """Take the statuses of all members that there are; None if they are not known now."""
+        """Take the statuses of all members that there are; None if they cannot be read now.
+
+        After None the known members stay, so that an unreachable cluster does not look like an
+        operator whose members have ended.
+        """
         self._looked = now
         oldest_s = max((each.age_s for each in statuses or ()), default=0.0)
-        if not self._splits and oldest_s > now - self._began + _LATE_S:  # it has run before
+        # The display may begin while the job has been running, as of a job that plain PyFlink has
+        # started.
+        if not self._splits and oldest_s > now - self._began + _LATE_S:
             self._began = now - oldest_s
         if statuses is not None:
             self._attempt = max([self._attempt, *(each.attempt for each in statuses)])
@@ -92,6 +114,7 @@ class OperatorState:
             self._seen.popleft()
 
     def line(self) -> Line:
+        """Line for now, as long as the operator runs."""
         rows_in, rows_read, rows_out = self._rows()
         parts = [self._phase_text()]
         if rows_in or rows_out:
@@ -107,6 +130,7 @@ class OperatorState:
         return Line(self._shown.name, ", ".join(parts), done, self._phase == WAITING)
 
     def last_line(self, failed: bool = False) -> Line:
+        """Line that stays: rows, duration and the use of the time."""
         rows_in, _, rows_out = self._rows()
         time_s = described(added(self._splits[each.index].time_s for each in self._workers()))
         rows = f"{rows_in:,} rows" + (f" in, {rows_out:,} out" if rows_out and not self._shown.trains else "") + ", "
@@ -114,6 +138,7 @@ class OperatorState:
         return Line(self._shown.name, f"ended early, {text}" if failed else text, None if failed else 1.0)
 
     def _found_phase(self) -> str:
+        """Phase of the worker that is furthest behind; starting if some have not begun."""
         workers = self._workers()
         if not workers:
             return STARTING if self._members else WAITING
@@ -126,6 +151,7 @@ class OperatorState:
         return [each for each in self._members.values() if each.is_worker]
 
     def _rows(self) -> tuple[int, int, int]:
+        """Rows in, rows read and rows out of all workers. Parameter servers have no rows."""
         workers = self._workers()
         return (
             sum(each.rows_in for each in workers),
@@ -158,6 +184,7 @@ class OperatorState:
         return "ending" if self._phase == ENDED else self._phase
 
     def _reported(self) -> list[str]:
+        """Step and metrics of the member that is ahead, as parts of the line."""
         ahead = max(self._members.values(), key=lambda each: each.step, default=None)
         if ahead is None:
             return []
@@ -169,6 +196,7 @@ class OperatorState:
         return parts + [f"{name} {value:.4g}" for name, value in shown]
 
     def _left(self, rows_in: int, rows_read: int) -> tuple[float | None, float | None]:
+        """Share that is done, and the seconds left; None where they are not known."""
         step = self._step()
         totals = [each.metrics.get(TOTAL_STEPS) for each in self._members.values()]
         total = max((each for each in totals if each), default=None)
@@ -181,6 +209,7 @@ class OperatorState:
         return None, None
 
     def _waits(self) -> list[str]:
+        """Advice on the bottleneck, for operators that work while rows arrive."""
         workers = self._workers()
         moved = sum(each.age_s - each.time_s.get(START, 0.0) for each in workers)
         if moved < 1.0 or self._phase != FEEDING:

@@ -1,6 +1,9 @@
-"""Sources of the statuses of members: this program, or on a cluster files that TaskManagers write next to Flink's logs.
+"""Sources of the statuses of members.
 
-Before a job's members have a status, only Flink's REST shows how far its start has come, so a source reports that too.
+In a local run the members live in this program. On a cluster TaskManagers write files next to
+Flink's logs, because REST serves that folder, so no port has to be open for statuses. Before a
+job's members have a status, only Flink's REST shows how far its start has come, so a source reports
+that too.
 """
 
 from __future__ import annotations
@@ -22,9 +25,14 @@ from operators.flink.rest import Rest, waits_for_slots
 
 logger = logging.getLogger(__name__)
 
-_SEARCH_S = 2.0  # from one look for new files to the next, as long as members are missing
-_SEARCH_LATER_S = 15.0  # and when all are there: a restart makes other ones
-_LOST_MS = 20_000  # members write each second, apart from tasks of predictors
+# Listing the files takes a request for each TaskManager, so it is done less often than reading the
+# known ones.
+_SEARCH_S = 2.0
+# When all members have been found, only a restart makes other files.
+_SEARCH_LATER_S = 15.0
+# Members write their status each second. One that lags this much behind the others was killed.
+# Tasks of predictors write only while they predict, so they are excepted.
+_LOST_MS = 20_000
 
 
 class StatusSource:
@@ -34,6 +42,7 @@ class StatusSource:
         self._groups = groups
 
     def read(self, is_last: bool = False) -> list[MemberStatus]:
+        """Statuses of the members; `is_last` on the last call, which may take longer."""
         return statuses(self._groups)
 
     def start_step(self) -> str:
@@ -46,11 +55,12 @@ class StatusSource:
 
 
 class RestSource(StatusSource):
-    """Members of `groups` on a cluster. Files are searched less often once all of `members`, a number, are there.
+    """Members of `groups` on a cluster.
 
-    A killed Python worker leaves its file in a folder that TaskManagers of one host share. So a status that lags behind the
-    others is not of a member, and where the job is `new`, files that were there before it aren't either.
-    No call of `read` follows one with `is_last`.
+    Files are searched less often once all of `members`, a number, are there. A killed Python worker
+    leaves its file in a folder that TaskManagers of one host share. So a status that lags behind
+    the others belongs to no member, and where the job is `new`, files that were there before it
+    don't count either. No call of `read` follows one with `is_last`.
     """
 
     def __init__(self, rest: Rest, groups: Collection[str], members: int | None = None, new: bool = False) -> None:
@@ -71,6 +81,7 @@ class RestSource(StatusSource):
             self._search_due = now + (_SEARCH_LATER_S if is_complete else _SEARCH_S)
         for name, file in self._files.items():
             known = self._read.get(name)
+            # The status of an ended member does not change, so its file is read once.
             if known is None or known[0] != file or known[1].phase != ENDED:
                 try:
                     self._read[name] = file, MemberStatus.FromString(self._rest.content(file.path))
@@ -100,6 +111,7 @@ class RestSource(StatusSource):
         return ""
 
     def _search(self) -> None:
+        """List the files of statuses on all TaskManagers."""
         found: dict[str, _File] = {}
         for manager in self._rest.get("/taskmanagers")["taskmanagers"]:
             folder = f"/taskmanagers/{manager['id']}/logs"

@@ -1,4 +1,8 @@
-"""The time of members over all their attempts, split by its use. Pure."""
+"""The time of members over all their attempts, split by its use. Pure.
+
+Each second has one use, so that the shares add up to 100 % and one cause can be named. Sums of
+waits that overlapped did not.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +39,14 @@ class TimeSplit:
         self._is_going_on = True  # a step of this attempt is known, or it is the first
 
     def look(self, now: float, status: MemberStatus, first_step: int, step: int) -> None:
-        """Take the status at a time, and the first and last step that its group has reported in this attempt."""
+        """Take a status of the member.
+
+        Args:
+            now: Seconds of the clock of `began`.
+            status: The member's latest status.
+            first_step: First step that its group has reported in this attempt; 0 before a report.
+            step: Last step that its group has reported in this attempt; 0 before a report.
+        """
         if status.attempt != self._attempt:
             self._begin(now, status)
         if step and not self._is_going_on:
@@ -50,17 +61,26 @@ class TimeSplit:
         elif step and (not self._marks or step > self._marks[-1][0]):
             self._marks.append((step, self.time_s))
             if len(self._marks) > _MOST_MARKS:
+                # A long training has millions of steps. Half of the marks are dropped evenly, so a
+                # restart is off by a few marks at most.
                 del self._marks[:-1:2]
 
     def _begin(self, now: float, status: MemberStatus) -> None:
+        """Begin an attempt.
+
+        The unsaved time of the earlier one, and the pause between the two, are lost.
+        """
         self._is_first = self._attempt is None
         self._attempt, self._rows_done, self._is_going_on = status.attempt, 0, self._is_first
+        # Clocks of two reports differ by the time of a look. An attempt that seemed to begin before
+        # its predecessor ended would count seconds twice.
         self._began = max(now - status.age_s, self._ended)
         total_s = _total(self.time_s) + self._began - self._ended
         kept = {**self._kept, START: self.time_s.get(START, 0.0)}
         self._before = _filled(kept, START if self._is_first else LOST, total_s)
 
     def _go_on(self, first_step: int) -> None:
+        """Correct the lost time once the first step of the attempt shows from where it repeats."""
         self._is_going_on = True
         repeated_from = [time_s for reached, time_s in self._marks if reached < first_step]
         if repeated_from:
@@ -69,6 +89,7 @@ class TimeSplit:
 
 
 def added(times: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Sum of several times, by use."""
     every = list(times)
     return {use: sum(time_s.get(use, 0.0) for time_s in every) for use in USES}
 
@@ -87,6 +108,7 @@ def percentages(time_s: Mapping[str, float]) -> dict[str, int]:
 
 
 def described(time_s: Mapping[str, float]) -> str:
+    """Shares of the uses as text, such as "useful work 80%, start 20%"."""
     return ", ".join(f"{WORDS[use]} {percent}%" for use, percent in percentages(time_s).items())
 
 

@@ -1,7 +1,7 @@
-"""Jobs that a program starts with plain PyFlink: waiting for them, with readable errors and the progress of their operators.
+"""Jobs that a program starts with plain PyFlink: waiting for them, with errors and progress.
 
-PyFlink does not say which operators are in a job. So the operators of the program are noted when they are linked, and those
-are shown of which a status comes while the program waits.
+PyFlink does not say which operators are in a job. So the operators of the program are noted when
+they are linked, and an operator is shown once a status of it is found while the program waits.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 
     Job = Union[StatementSet, TableResult]
 
-_MOST = 1000  # of a program that links operators in a loop
+# A program may link operators in a loop, so the oldest are forgotten.
+_MOST = 1000
+# Groups whose last job was shown already. Without this set the next job would show them again, with
+# the numbers of their end.
 _linked: dict[str, tuple[Shown, Rest | None]] = {}
 _told: set[str] = set()
 
@@ -59,7 +62,11 @@ def waitForJob(job: Job) -> None:
 
 
 def run_and_wait(start: Callable[[], TableResult]) -> None:
-    """Start a job and wait until it has ended; cancel it on an interrupt. Called where interrupts are kept."""
+    """Start a job and wait until it has ended; cancel it on an interrupt.
+
+    Called while interrupts are deferred: an interrupt inside PyFlink could be lost in a callback of
+    py4j, so `waited_for` raises it where that is safe.
+    """
     result: TableResult | None = None
     try:
         result = start()
@@ -75,12 +82,14 @@ def run_and_wait(start: Callable[[], TableResult]) -> None:
 
 
 def tell_late_rows(result: TableResult) -> None:
+    """Warn of rows that came after their watermark, which Flink drops silently."""
     with suppress(Exception):  # the cluster may have forgotten the job; a report must not fail it
         for text in late_rows(result.get_job_client().get_job_execution_result().result().get_all_accumulator_results()):
             warn(text)
 
 
 def note_linked(operators: Mapping[str, Shown], rest: Rest | None) -> None:
+    """Note operators whose progress may be shown, and the cluster that runs them."""
     _linked.update((group, (each, rest)) for group, each in operators.items())
     while len(_linked) > _MOST:
         _told.discard(next(iter(_linked)))
@@ -88,6 +97,7 @@ def note_linked(operators: Mapping[str, Shown], rest: Rest | None) -> None:
 
 
 def note_told(groups: Mapping[str, Shown]) -> None:
+    """Note groups whose job was shown to its end."""
     _told.update(group for group in groups if group in _linked)
 
 
@@ -97,6 +107,8 @@ def shown_if_seen(says: bool = False) -> Iterator[None]:
     if not _linked:
         yield
         return
+    # A program may use several clusters. The job that it waits for most probably runs where its
+    # last operator was linked.
     _, rest = _linked[next(reversed(_linked))]  # where the last one runs
     place = repr(rest)
     operators = {group: each for group, (each, where) in _linked.items() if repr(where) == place}
