@@ -17,9 +17,14 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 _HEADER_S = 10
 _LOG_S = 10
-_MOST_PIECES = 1000  # of a body in one read of at most 256 KB; h11 takes some 25 us for each
-_MOST = min(512, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)  # each takes a descriptor, and the model has files too
-BACKLOG = 128  # connections that asyncio accepts at once, before any of them counts
+# h11 takes about 25 us for each piece of a body, and a read has at most 256 KB, so tiny chunks
+# would stop the event loop.
+_MOST_PIECES = 1000
+# Each connection takes a file descriptor, and the model has files too, so connections get half of
+# them at most.
+_MOST = min(512, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
+# asyncio accepts so many connections at once, before any of them counts.
+BACKLOG = 128
 
 
 class _Requests(h11.Connection):
@@ -35,13 +40,19 @@ class _Requests(h11.Connection):
         event = super().next_event()
         self._pieces += isinstance(event, h11.Data)
         names = {name for name, _ in event.headers} if isinstance(event, h11.Request) else set()
+        # A request with two lengths may end elsewhere for a proxy in front of the server, which
+        # would take the rest for a request of another client.
         if self._pieces > _MOST_PIECES or {b"content-length", b"transfer-encoding"} <= names:
             raise h11.RemoteProtocolError("tiny chunks, or two lengths")
         return event
 
 
 class Connection(H11Protocol):
-    """A connection, with `limit_s` seconds for a request and as many for its answer."""
+    """A connection, with `limit_s` seconds for a request and as many for its answer.
+
+    uvicorn has no time for a header and none for a client that takes no answer, so idle clients
+    could occupy all connections. All methods are called by the event loop.
+    """
 
     limit_s: float
     waits_since = 0.0
@@ -54,6 +65,8 @@ class Connection(H11Protocol):
         self._watch()
         if len(self.connections) > _MOST:
             waiting = [each for each in self.connections if isinstance(each, Connection) and each.is_waiting()]
+            # A client with a request under way is never dropped for a new one. This connection
+            # waits too, so the list is not empty.
             min(waiting, key=lambda each: each.waits_since).drop()
 
     def send_400_response(self, msg: str) -> None:

@@ -70,14 +70,21 @@ def serve(given: BinaryIO, answers: BinaryIO) -> None:
 
 
 def main() -> int:
-    """Serve the JVM that has started this process. Its pipes are for Arrow, and at the end for one error."""
+    """Serve the JVM that has started this process; return its exit status.
+
+    The pipes are for Arrow, and at the end for one error.
+    """
     answers, errors = (os.fdopen(os.dup(number), "wb") for number in (1, 2))
-    for number in (1, 2):  # of libraries that print
+    # Libraries print to these descriptors, which would damage the Arrow stream and the text of the
+    # error.
+    for number in (1, 2):
         os.dup2(os.open(os.devnull, os.O_WRONLY), number)
     try:
         serve(sys.stdin.buffer, answers)
     except Exception as error:
-        known = f"bridge.exceptions.{type(error).__name__}: {error}"  # as Flink has the errors of Python functions
+        # Flink gives errors of Python functions this form, so the JVM's text is translated as they
+        # are.
+        known = f"bridge.exceptions.{type(error).__name__}: {error}"
         with errors:
             errors.write((known if isinstance(error, BridgeError) else traceback.format_exc()).encode())
         return 1

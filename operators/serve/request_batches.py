@@ -1,4 +1,8 @@
-"""Batches across requests: rows that wait at the same time are predicted in one call."""
+"""Batches across requests: rows that wait at the same time are predicted in one call.
+
+A model takes hardly longer for many rows than for one, so this is the throughput of the server.
+Threads: the event loop calls `submit`, and one thread predicts.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +20,20 @@ from operators.serve.rest_messages import RefusedRequest
 
 Predict = Callable[[Mapping[str, Values], int], tuple[dict[str, Values], list[BadRow]]]
 
-_MOST_ROWS = 256  # in a batch
+# This is the largest batch. A small request waits for one batch of a large one at most, so a larger
+# number would delay it.
+_MOST_ROWS = 256
 _MOST_WAITING = 8192  # rows that the next batches hold
 
 
 @dataclass(eq=False)
 class _WaitingRows:
+    """Rows of one request: those before `start` are predicted, their results are in `parts`.
+
+    `result` is done by the predicting thread, or cancelled by the event loop when the client
+    leaves.
+    """
+
     columns: Mapping[str, list[object]]
     rows: int
     start: int = 0  # rows before it are predicted
@@ -58,12 +70,21 @@ class RequestBatches:
         self._changed = threading.Condition()
         self._waiting: deque[_WaitingRows] = deque()
         self._since: float | None = None
-        threading.Thread(target=self._run, name="akdl-predict", daemon=True).start()  # the end does not wait for a slow model
+        # The thread is a daemon, so that the end of the program does not wait for a slow model.
+        threading.Thread(target=self._run, name="akdl-predict", daemon=True).start()
 
     def submit(self, columns: Mapping[str, list[object]]) -> Future[Mapping[str, Values]]:
-        """Let rows wait for the next batch."""
+        """Let rows wait for the next batch; called by the event loop.
+
+        The future is done by the predicting thread.
+
+        Raises:
+            RefusedRequest: Too many rows are waiting. The status is 503, on which clients try
+                again.
+        """
         waiting = _WaitingRows(columns, len(next(iter(columns.values()))))
         with self._changed:
+            # Rows of clients that left would otherwise count against new requests.
             self._waiting = deque(each for each in self._waiting if not each.result.done())
             ahead = sum(len(each.next) for each in self._waiting)
             if self._waiting and ahead + len(waiting.next) > _MOST_WAITING:
@@ -111,6 +132,7 @@ class RequestBatches:
         self._since = None
 
     def _predict_rows(self, batch: list[_WaitingRows]) -> None:
+        """Predict the next rows of some requests, and give each request its results and errors."""
         rows, start = sum(len(each.next) for each in batch), 0
         self._took(rows)
         merged = {name: [each.columns[name][row] for each in batch for row in each.next] for name in batch[0].columns}
@@ -129,6 +151,7 @@ class RequestBatches:
                     self._waiting.append(each)
 
     def _predict_one(self, batch: list[_WaitingRows]) -> None:
+        """Predict one request as one row with all of its values."""
         self._took(1)
         columns = batch[0].columns
         if self._has_rows:

@@ -47,9 +47,15 @@ logger = logging.getLogger(__name__)
 
 _TOKEN = "AKDL_SERVE_TOKEN"  # the variable that may hold the token
 _END_S = 10  # for requests under way at the end
-_SMALL = 1 << 15  # bytes of a request, or values of an answer, which are read and written in a millisecond
-_MOST_HELD = 4  # times the largest request: the requests in memory, from their first byte to the answer
-_BYTES_OF_VALUE = 8  # a request has at most a value for so many bytes of the largest one
+# Requests and answers up to this size, in bytes or values, are read and written within a
+# millisecond, for which a thread does not pay.
+_SMALL = 1 << 15
+# Requests in memory, from their first byte to the answer, have together at most so many times the
+# size of the largest one.
+_MOST_HELD = 4
+# A value in JSON becomes a Python object, which is many times larger than its text. So a request
+# has at most one value for so many bytes of the largest request.
+_BYTES_OF_VALUE = 8
 _METRICS = ("/metrics", "/monitoring/prometheus/metrics")
 _OPTIONS: list[tuple[str, str | float | None, str]] = [
     ("columns", None, 'MODEL is a saved pipeline for these columns: "x0 FLOAT, x1 FLOAT"'),
@@ -71,7 +77,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.add_argument(f"--{name}", default=default, type=str if default is None else type(default), help=text)
     parser.add_argument("--trusted", action="store_true", help="accept parameters of a pipeline that name code, hosts or files")
     given = parser.parse_args(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn sends it again after its end
+    # uvicorn handles the signal while it runs, and sends it again after its end. Before that,
+    # during the loading of the model, this handler ends the program with status 0.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         _serve(given)
     except ImportError as error:
@@ -86,6 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _serve(given: argparse.Namespace) -> None:
+    """Load the model and serve it until a signal; ends the process."""
     import uvicorn
 
     from operators.serve.connections import BACKLOG, Connection, SparseLog
@@ -96,7 +105,9 @@ def _serve(given: argparse.Namespace) -> None:
         raise ConfigurationError(f"--host {given.host}: other hosts can reach it, which needs {_TOKEN} or --token-file")
     with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:  # else asyncio delays answers
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)  # before the model is loaded, which takes seconds
+        # A port in use is reported before the model is loaded, which takes seconds. Connections are
+        # accepted only after `listen`, so a probe does not take the server for ready.
+        listening.bind(address)
         served = _load(given)
         Connection.limit_s = given.timeout + _END_S
         config = uvicorn.Config(
@@ -114,7 +125,9 @@ def _serve(given: argparse.Namespace) -> None:
         sparse = SparseLog()
         for name in ("asyncio", "uvicorn.error", __name__):
             logging.getLogger(name).addFilter(sparse)
-        gc.freeze()  # else each large request makes Python look at all of TensorFlow's objects, several times
+        # Each large request would otherwise make Python's garbage collection look at all of
+        # TensorFlow's objects, several times.
+        gc.freeze()
         gc.set_threshold(100_000, 10, 10)
         listening.listen(BACKLOG)
         url = f"http://{given.host}:{listening.getsockname()[1]}/v1/models/{served.target.name}"
@@ -122,7 +135,8 @@ def _serve(given: argparse.Namespace) -> None:
         with suppress(KeyboardInterrupt, SystemExit):
             uvicorn.Server(config).run(sockets=[listening])
         served.close()
-        os._exit(0)  # TensorFlow may still compute a batch, and would keep the process
+        # TensorFlow may still compute a batch in another thread, and would keep the process alive.
+        os._exit(0)
 
 
 class _Served(NamedTuple):
@@ -135,6 +149,7 @@ class _Served(NamedTuple):
 
 
 def _load(given: argparse.Namespace) -> _Served:
+    """Load a saved pipeline (`--columns`) or a SavedModel, of a folder of versions the highest."""
     path, key = given.model, given.signature
     name = given.name or name_of(path.rstrip("/")).partition(".")[0]
     if given.columns is not None:
@@ -153,6 +168,10 @@ def _load(given: argparse.Namespace) -> _Served:
 
 
 def _token(path: str | None) -> str | None:
+    """Token of the file or the variable.
+
+    The variable is removed from the environment, so that no child process inherits it.
+    """
     token = os.environ.pop(_TOKEN, None)
     if path is not None:
         with open(path, encoding="utf-8") as file:
@@ -180,7 +199,9 @@ class RestApplication:
         Gauge("akdl_serve_waiting_rows", "Rows of no batch yet.", registry=registry).set_function(self._batches.rows_waiting)
         self._target, self._token, self._timeout_s, self._most_bytes = served.target, token, timeout_s, int(most_mb * (1 << 20))
         self._held_bytes = 0
-        self._json = ThreadPoolExecutor(1, "akdl-json")  # one, as a second would take turns with the event loop too
+        # A second thread would take turns with the event loop too, as JSON holds the interpreter's
+        # lock.
+        self._json = ThreadPoolExecutor(1, "akdl-json")
 
     async def __call__(self, scope: _Message, receive: _Receive, send: _Send) -> None:
         """Answer one request."""
@@ -209,7 +230,10 @@ class RestApplication:
         await send({"type": "http.response.body", "body": content})
 
     async def _answer(self, action: str, headers: Mapping[bytes, bytes], receive: _Receive) -> object:
+        """Answer of an action, as JSON values or bytes."""
         if action == "status":  # without a token, for probes
+            # Probes restart a server whose model hangs. The event loop answers all the same, so
+            # nothing else shows it.
             if self._batches.busy_s() > self._timeout_s:
                 raise RefusedRequest(f"the model has computed one batch for {self._batches.busy_s():.0f} s", 503)
             return self._target.status()
@@ -249,7 +273,9 @@ class RestApplication:
             left -= len(piece)
             if left < 0:
                 raise RefusedRequest(f"the request has more than {self._most_bytes} bytes (--max-mb)", 413)
-            is_large = self._most_bytes - left > _SMALL  # else some clients could keep all others out
+            # Small requests are always read. Otherwise a few clients with large requests could keep
+            # all other clients out.
+            is_large = self._most_bytes - left > _SMALL
             if is_large and self._held_bytes + len(piece) > _MOST_HELD * self._most_bytes:
                 raise RefusedRequest(f"other requests have {self._held_bytes} bytes: try again later", 503)
             self._held_bytes += len(piece)
