@@ -31,6 +31,8 @@ def text(value: str) -> str:
 
 
 def _text_that(fits: Callable[[str], object], expected: str) -> Callable[[str], str]:
+    """Check for texts that satisfy a condition."""
+
     def convert(value: str) -> str:
         if not fits(text(value)):
             raise ValueError(expected)
@@ -40,6 +42,8 @@ def _text_that(fits: Callable[[str], object], expected: str) -> Callable[[str], 
 
 
 def _text_read_by(read: Callable[[str], object]) -> Callable[[str], str]:
+    """Check for texts that a parser accepts, whose own error is more exact than an expectation."""
+
     def convert(value: str) -> str:
         read(text(value))
         return str(value)
@@ -56,7 +60,11 @@ stream_schema_text = _text_read_by(lambda value: Schema.parse(split_watermark(va
 
 
 def _script(expected: str, fits: Callable[[str], object], takes_config: bool) -> Callable[..., str | FunctionScript]:
+    """Check for a script: a path, or a function that becomes one."""
+
     def convert(value: str | Callable[..., Any]) -> str | FunctionScript:
+        # A value that was checked before comes back, for example from `getMainScriptFile` into
+        # another operator.
         if isinstance(value, FunctionScript):
             return value
         if callable(value):
@@ -87,6 +95,7 @@ def text_or_texts(value: Sequence[str] | str) -> list[str]:
 
 
 def environment(value: str | Sequence[str]) -> str | list[str]:
+    """Check `pythonEnv`: the name of an environment, or requirements."""
     if isinstance(value, str):
         return value
     if not isinstance(value, (list, tuple)) or not value or not all(isinstance(each, str) for each in value):
@@ -95,6 +104,7 @@ def environment(value: str | Sequence[str]) -> str | list[str]:
 
 
 def names(value: Sequence[str]) -> list[str]:
+    """Check names of columns: a list without empty and repeated ones."""
     expected = "a list of one or more different names"
     names = texts(value)
     repeated = sorted({name for name in names if names.count(name) > 1})
@@ -104,6 +114,7 @@ def names(value: Sequence[str]) -> list[str]:
 
 
 def files(value: Sequence[str] | str) -> list[str]:
+    """Check paths. Alink's programs pass a list as JSON text."""
     expected = "a path, a list of paths, or such a list as JSON text"
     try:
         if isinstance(value, str):
@@ -123,6 +134,10 @@ def predicate(value: Any) -> Any:
 
 
 def variables(value: Sequence[str]) -> list[str]:
+    """Check variables for processes.
+
+    Variables that akdl sets are refused, because each process needs a value of its own.
+    """
     expected = 'a list of names of variables, or of "NAME=value"'
     try:
         given = texts(value)
@@ -146,6 +161,8 @@ def flag(value: bool) -> bool:
 
 
 def count(smallest: int) -> Callable[[int], int]:
+    """Make a check for whole numbers of at least `smallest`."""
+
     def convert(value: int) -> int:
         # numpy's integers are Integral too; so is bool, which counts nothing
         if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < smallest:
@@ -172,6 +189,8 @@ def number_of_workers(value: int | tuple[int, int]) -> int | tuple[int, int]:
 
 
 def _number(expected: str, fits: Callable[[float], bool]) -> Callable[[float], float]:
+    """Make a check for numbers with a range."""
+
     def convert(value: float) -> float:
         with suppress(OverflowError):  # of an integer that has no float
             if isinstance(value, numbers.Real) and not isinstance(value, bool) and fits(float(value)):
@@ -189,6 +208,8 @@ some_seconds = _number("a number of seconds greater than 0", lambda number: 0 < 
 
 
 def only(number: int, expected: str) -> Callable[[int], int]:
+    """Make a check for a parameter of Alink of which only one value has a meaning here."""
+
     def convert(value: int) -> int:
         if isinstance(value, bool) or value != number:
             raise ValueError(expected)

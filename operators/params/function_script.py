@@ -1,4 +1,8 @@
-"""A function of this program, such as one in a notebook cell, as a script. It travels as source text."""
+"""A function of this program, such as one in a notebook cell, as a script.
+
+It travels as source text and not as a pickle: nothing that crosses a channel is unpickled, and the
+process may have another version of Python.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +28,11 @@ _REMEDY = "import or make it inside the function, or pass it in userParams"
 
 @dataclass(frozen=True, repr=False)
 class FunctionScript:
+    """Script made of a function; `origin` says in errors where the function was defined.
+
+    Its `repr` is short, because parameters are shown in messages.
+    """
+
     name: str
     origin: str
     text: str
@@ -37,7 +46,19 @@ class FunctionScript:
 
 
 def script_of(function: object, takes_config: bool = True) -> FunctionScript:
-    """Turn a function into a script; modules, functions of its own module and plain values that it uses travel along."""
+    """Turn a function into a script.
+
+    Modules, functions and classes of the function's own module, and plain values that it uses
+    travel along, as they are when the parameter is set.
+
+    Args:
+        function: A function defined with `def`, possibly decorated.
+        takes_config: The function is called with the task config, as `main` is.
+
+    Raises:
+        ConfigurationError: It is a lambda, a generator or async, or uses a value that has no
+            source.
+    """
     if not isinstance(function, FunctionType):
         raise ConfigurationError(f"expected a function defined with def, got a {type(function).__name__}")
     name, inner = function.__name__, inspect.unwrap(function)
@@ -61,6 +82,11 @@ def script_of(function: object, takes_config: bool = True) -> FunctionScript:
 
 
 class _Parts:
+    """Collects the imports, values and sources that a function needs.
+
+    The sources stand in the order in which the script defines them.
+    """
+
     def __init__(self, function: str, start: FunctionType) -> None:
         self._function = function
         self._module = start.__module__
@@ -72,6 +98,8 @@ class _Parts:
         self.sources: list[str] = []
 
     def add_function(self, function: Any) -> None:
+        """Add a function or class, after everything that it uses."""
+        # The name is noted first, because functions may call each other in a circle.
         self._known.add(function.__name__)
         free = getattr(getattr(function, "__code__", None), "co_freevars", ())
         if free:
@@ -87,6 +115,7 @@ class _Parts:
         self.sources += [source, ""]
 
     def _add(self, name: str) -> None:
+        """Add a global name by its value now: as source, literal or import."""
         if name not in self._globals:
             return  # an error of the script itself, or a name that it makes with `global`
         value = self._globals[name]
@@ -126,7 +155,9 @@ class _Parts:
 
 
 def _import_statements(module: dict[str, object]) -> dict[str, str]:
-    cells = module.get("In")  # of IPython
+    """Import statements of a module, by the name that each binds."""
+    # IPython keeps the source of all cells in this variable; the module of a notebook has no file.
+    cells = module.get("In")
     texts = [cell for cell in cells if isinstance(cell, str)] if isinstance(cells, list) else []
     with suppress(OSError, TypeError, KeyError):
         texts = texts or [inspect.getsource(sys.modules[str(module["__name__"])])]
@@ -168,6 +199,10 @@ def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
 
 
 def _is_plain(value: Any) -> bool:
+    """Return True if the literal of a value makes an equal one.
+
+    Subclasses, such as numpy's numbers, don't count.
+    """
     if type(value) in (list, tuple, set, frozenset):
         return all(map(_is_plain, value))
     if type(value) is dict:

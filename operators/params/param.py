@@ -1,4 +1,8 @@
-"""Parameters of operators: declared once; `setX` and `getX` are made from the declaration."""
+"""Parameters of operators: declared once; `setX` and `getX` are made from the declaration.
+
+Alink writes its setters by hand, over a thousand of them. Here scripts/build_stubs.py makes stubs
+for editors from the same declarations.
+"""
 
 from __future__ import annotations
 

@@ -33,7 +33,15 @@ def fed_columns(params: WithParams, columns: Sequence[str]) -> list[str]:
 
 
 def serving_of(params: WithParams, inputs: Schema) -> Serving:
-    """Settings for a model that gets the columns of `fed_columns`; ConfigurationError where parameters contradict them."""
+    """Settings for a model that gets the columns of `fed_columns`.
+
+    Args:
+        params: Operator with the parameters of a prediction.
+        inputs: Columns that the model process gets, in their order.
+
+    Raises:
+        ConfigurationError: Parameters contradict the columns or each other.
+    """
     name, values = type(params).__name__, params._values_of_all()
     outputs, key = Schema.parse(values["outputSchemaStr"]), values.get("modelKeyCol")
     fed = [column.name for column in inputs if column.name != key]
@@ -46,6 +54,8 @@ def serving_of(params: WithParams, inputs: Schema) -> Serving:
         if keys is not None and len(keys) != len(names):
             expected = f"{len(names)} names for the columns of {other} ({', '.join(names)})"
             raise ConfigurationError(f"{name}: {parameter}: expected {expected}, got {len(keys)}")
+    # The message names its fields as the parameters are named, so a new parameter of the model is
+    # copied without a line of code here.
     fields = {field.camelcase_name for field in Serving.DESCRIPTOR.fields}
     given = {each: value for each, value in values.items() if each in fields and value is not None}
     serving = json_format.Parse(json.dumps(given), Serving())
