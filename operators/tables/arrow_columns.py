@@ -15,7 +15,9 @@ from bridge.schema import Schema, quoted
 
 _NUMBERS = (types.is_integer, types.is_floating)
 _BINARIES = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary, types.is_fixed_size_binary)
-_ACCEPTED: dict[Kind, tuple[Callable[[pa.DataType], bool], ...]] = {  # types of Arrow, which casts more than these
+# Arrow casts more types than these, for example texts to numbers, which would change cells
+# silently.
+_ACCEPTED: dict[Kind, tuple[Callable[[pa.DataType], bool], ...]] = {
     Kind.BOOLEAN: (types.is_boolean, *_NUMBERS),
     **dict.fromkeys(INTEGERS | FLOATS, _NUMBERS),
     Kind.STRING: _BINARIES,
@@ -76,6 +78,7 @@ def _plain(cells: pa.Array) -> pa.Array:
 
 
 def _column_sql(where: str, name: str, arrow: pa.DataType) -> str:
+    """SQL type of a column of Arrow; ConfigurationError with a remedy if SQL has no such type."""
     sql = (flink_type(arrow) or ("",))[0]
     try:
         return parse_type(sql).sql

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_CERTAIN = (pa.string(), pa.binary(), pa.bool_())  # types of object columns that Arrow gives to no other cells
+# Arrow makes these types of an object column only if all cells are texts, bytes or booleans. For
+# other types it may have converted cells, so such columns stay lists.
+_CERTAIN = (pa.string(), pa.binary(), pa.bool_())
 
 
 def schema_of_frame(where: str, frame: pd.DataFrame) -> Schema:
@@ -40,6 +42,10 @@ def columns_of_frame(where: str, schema: Schema, frame: pd.DataFrame) -> list[An
 
 
 def warn_of_losses(where: str, frame: pd.DataFrame) -> None:
+    """Warn of parts of a DataFrame that a table cannot hold.
+
+    These are the index, attrs, and the order of categories.
+    """
     import pandas as pd
 
     if isinstance(frame.columns, pd.MultiIndex):

@@ -1,4 +1,9 @@
-"""Exact conversion of Python cells to Arrow arrays. Pure."""
+"""Exact conversion of Python cells to Arrow arrays. Pure.
+
+A cell is stored exactly or refused with its row. Arrow's own conversion is used for whole columns,
+since it is fast, but it does not say which cell it refuses and truncates some. So a refused column
+is halved until the cell is found, and each kind of type refuses what Arrow would change.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +37,8 @@ _Parts = tuple[NDArray[np.bool_], NDArray[np.int64], Cells]
 """Validity and lengths of the lists of a column, and the elements of all."""
 
 ROWS_AT_ONCE = 1 << 16
-_MOST_BYTES = (1 << 31) - 1  # of an Arrow array of strings or bytes
+# Arrow's arrays of strings and bytes have offsets of 32 bits.
+_MOST_BYTES = (1 << 31) - 1
 _REFUSALS = (pa.ArrowException, TypeError, ValueError, OverflowError, UnfitError)
 
 
@@ -63,6 +69,8 @@ def _batches(
     except _TooLargeError:
         if end - start <= 1:
             raise ConfigurationError(f"{where}: row {before + start} has a cell of more than 2 GB") from None
+        # The size of cells is known only when they are converted, so a batch that is too large is
+        # halved.
         middle = (start + end) // 2
         yield from _batches(where, schema, columns, start, middle, before)
         yield from _batches(where, schema, columns, middle, end, before)
@@ -93,7 +101,8 @@ def cells_to_arrow(column_type: ColumnType, arrow_type: pa.DataType, cells: Cell
 def _joined_chunks(cells: pa.ChunkedArray) -> pa.Array:
     try:
         return cells.chunk(0) if cells.num_chunks == 1 else cells.combine_chunks()
-    except pa.ArrowInvalid:  # offset overflow
+    # The offsets of the joined array would overflow.
+    except pa.ArrowInvalid:
         raise _TooLargeError from None
 
 
