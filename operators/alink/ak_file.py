@@ -26,10 +26,13 @@ from operators.alink.java_times import JavaClock
 _DATA = "data"
 _BEGIN_OF_EARLIER = '{"fileFormat": "binary", '
 _MOST_BYTES = 2**31 - 1
-_FREE_BYTES = 256 << 20  # see `Limits`; rows are kept in memory, unlike the content of archives
+# Rows are kept in memory, unlike the content of archives, so the limit is lower than the one for
+# them, see `Limits`.
+_FREE_BYTES = 256 << 20
 _CELL_BYTES = 40  # estimate for a Python object
 
 # Alink's names of types, for its own readers.
+# Alink's own readers know types by these names.
 _NAMES: dict[Kind, str] = {**{kind: kind.value for kind in Kind if kind is not Kind.TIMESTAMP_LTZ}, Kind.BYTES: "VARBINARY"}
 _LARGEST = {Kind.DECIMAL: "DECIMAL(38, 18)", Kind.TIME: "TIME(3)", Kind.TIMESTAMP: "TIMESTAMP(6)"}  # files store no precision
 _DENSE_VECTOR = "DENSE_VECTOR"
@@ -112,6 +115,7 @@ class AkWriter:
 
 
 def _read_meta(path: str) -> _Meta:
+    """Read the schema in a file. `is_earlier` marks a file of an earlier akdl."""
     damages = OSError, KeyError, ValueError, TypeError
     with refused_at(path, SchemaError), refused_at(f"{path} is not an .ak file", *damages):
         with damage_is_named(), zipfile.ZipFile(path) as file, file.open(META) as content:
@@ -157,6 +161,10 @@ def _rows(path: str, meta: _Meta, zone: tzinfo | None) -> Iterator[tuple[Any, ..
 
 
 def _row(where: str, schema: Schema, readers: Sequence[Reader], record: Record, kind_bits: int) -> tuple[Any, ...]:
+    """Read the cells of a record.
+
+    An impossible null mask, or bytes that are left, mean that the file is damaged.
+    """
     bits = kind_bits + len(readers)
     place = (bits + 7) // 8
     mask = int.from_bytes(record[:place], "big") >> (place * 8 - bits)

@@ -27,6 +27,15 @@ class AlinkStage(NamedTuple):
 
 
 def read_alink_pipeline(path: str, known: Collection[str]) -> list[AlinkStage]:
+    """Read the stages of a pipeline that Alink has saved.
+
+    Args:
+        path: An .ak file.
+        known: Names of parameters to read; all other ones that Alink has saved are ignored.
+
+    Raises:
+        ConfigurationError: The file isn't a pipeline, or has a stage that akdl does not support.
+    """
     rows = list(read_rows(path))
     try:
         (text,) = [row[1] for row in rows if row[0] == -1]
