@@ -50,7 +50,7 @@ class _Requests(h11.Connection):
 class Connection(H11Protocol):
     """A connection, with `limit_s` seconds for a request and as many for its answer.
 
-    uvicorn has no time for a header and none for a client that takes no answer, so idle clients
+    uvicorn limits neither the time for a header nor that for taking an answer, so idle clients
     could occupy all connections. All methods are called by the event loop.
     """
 
