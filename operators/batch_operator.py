@@ -217,12 +217,15 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
             raise ConfigurationError(
                 "BatchOperator.execute() has nothing to run: first call lazyPrint() on an operator, or link it to a sink"
             )
+        # A Flink job belongs to one environment. Results are grouped by it in the order in which
+        # they were deferred.
         environments = [environment_of(each.op.getOutputTable()) for each in deferred]
         order = sorted(range(len(deferred)), key=lambda place: environments.index(environments[place]))
         for _, places in groupby(order, key=lambda place: environments.index(environments[place])):
             _run_deferred([deferred[place] for place in places], jobName)
 
     def _defer(self, receiver: Receiver | None, into: str = "") -> None:
+        """Let the next `execute` compute this table."""
         BatchOperator._deferred.append(Deferred(self, receiver, into))
 
     def _aggregated(self) -> BatchOperator:
@@ -234,6 +237,10 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
         return self.firstN(n) if n > 0 else self
 
     def _run(self, job: Callable[[], _Result]) -> _Result:
+        """Run a job, and note that there was one.
+
+        Alink's programs call `execute()` at their end in any case, so it must not fail after a job.
+        """
         result = run(self, job)
         BatchOperator._has_run = True
         return result
@@ -246,7 +253,11 @@ warn_at_exit(lambda: _NOT_RUN if BatchOperator._deferred else "")
 
 @dataclass(frozen=True)
 class Deferred:
-    """A result of the next job: rows for a receiver, or without one for the Flink table `into`."""
+    """A result of the next job: rows for a receiver, or without one for the Flink table `into`.
+
+    Deferred results wait in a class attribute, as Alink's `BatchOperator.execute()` has no
+    operator.
+    """
 
     op: BatchOperator
     receiver: Receiver | None
@@ -254,6 +265,11 @@ class Deferred:
 
 
 def _run_deferred(deferred: Sequence[Deferred], name: str | None) -> None:
+    """Run one job for results of one environment, and pass the rows to their receivers.
+
+    The receivers finish after the job, because they call functions of the user, which may take long
+    or start a job.
+    """
     combined = BatchOperator()
     combined._table = deferred[0].op.getOutputTable()
     combined._include(*(each.op for each in deferred))
@@ -267,6 +283,8 @@ def _run_deferred(deferred: Sequence[Deferred], name: str | None) -> None:
 
 
 class _TableReceiver:
+    """Receiver that gathers a table in memory and passes it to a function after the job."""
+
     def __init__(self, table: Table, callback: Callable[[pa.Table], object]) -> None:
         self._table = table
         self._callback = callback
@@ -285,6 +303,7 @@ class _TableReceiver:
 
 
 def _show(frame: pd.DataFrame, n: int, title: str | None) -> None:
+    """Print a table; without a number of rows, a long table is cut in the middle."""
     if title is not None:
         say(title)
     rows = None if n > 0 or len(frame) <= _SHOWN_ROWS else 20

@@ -51,7 +51,11 @@ _ENV_VARIABLE = "TF231_PYTHON_ENV_PATH"
 
 
 class PredictOp(WithParams, Operator[Any]):
-    """Base of the operators that predict rows, in batch and stream."""
+    """Base of the operators that predict rows, in batch and stream.
+
+    All kinds of models take this path: an operator adds its model and its user files in
+    `_complete`, and the settings, the graph and the model process are the same.
+    """
 
     def _predict_with_saved_model(self, data: Operator[Any], models: Operator[Any] | None = None) -> None:
         name, values, is_elsewhere = type(self).__name__, self._values_of_all(), _is_remote(data)
@@ -89,6 +93,7 @@ class PredictOp(WithParams, Operator[Any]):
         self._fix()
 
     def _settings(self, data: Operator[Any], model: str, has_models: bool) -> PredictionSettings:
+        """Settings of a prediction, checked against the columns of the input."""
         from bridge.serving.outputs import PredictionSettings
 
         name, values, columns = type(self).__name__, self._values_of_all(), data.getColNames()
@@ -124,6 +129,7 @@ class PredictOp(WithParams, Operator[Any]):
         return settings if values.get("resumeDir") is None else replace(settings, resumption=self._resumption(data, settings))
 
     def _resumption(self, data: Operator[BatchOperator], settings: PredictionSettings) -> Resumption:
+        """Settings of a prediction that continues from the files of an earlier run."""
         from bridge.serving.resumption import Resumption
 
         name, folder, id_column = type(self).__name__, self._values_of_all()["resumeDir"], self._values_of_all()["idCol"]
@@ -133,6 +139,8 @@ class PredictOp(WithParams, Operator[Any]):
         (column,) = schema_of(name, data.select([id_column]).getOutputTable()).all_nullable
         check_key(name, "idCol", [column])
         others = () if settings.error_column is None else Schema.parse(f"{quoted(settings.error_column)} STRING")
+        # Sizes of batches and time limits don't change a result, so a run may continue with other
+        # ones.
         serving = {**json.loads(settings.process.serving), "inferBatchSize": 0, "inferBatchBytes": 0, "inferTimeout": 0}
         sources = {file.path: hashlib.sha256(file.content).hexdigest() for file in settings.process.user_files}
         model = json.dumps([serving, sources, content_of(settings.model)])
@@ -142,6 +150,7 @@ class PredictOp(WithParams, Operator[Any]):
         return Resumption(name, place, schema, model)
 
     def _process(self, inputs: Schema, elsewhere: bool, restarts: bool = True) -> tuple[ModelSettings, Serving]:
+        """Settings of the model process, and of the prediction in it."""
         name, values = type(self).__name__, self._values_of_all()
         changes = not restarts or values.get("modelStreamFilePath")
         if values["inferProcesses"] > 1 and changes:
@@ -188,6 +197,7 @@ class PredictOp(WithParams, Operator[Any]):
         return (), None
 
     def _check_model_table(self, model: Any, what: str) -> None:
+        """Refuse a table without the two columns of a model table. Case does not count."""
         if self._values.get("modelKeyCol") is not None:
             raise ConfigurationError(
                 f"{type(self).__name__}: modelKeyCol chooses among models in a folder, and {what} is one model: use a "
@@ -258,7 +268,9 @@ def pack_model_table(model: BatchOperator) -> str:
     """Run the job of a model table, once, and pack its SavedModel in a file that can be shipped with jobs."""
     if model._packed is None:
         with refused_at(f"model table of {type(model).__name__}", ModelError):
-            if BatchOperator._deferred:  # a sink may wait for this very model, which must not be trained twice
+            # A deferred sink may wait for this very model. The joint job that `collectToArrow` runs
+            # trains it once for both.
+            if BatchOperator._deferred:
                 numbers, texts = (column.to_pylist() for column in model.collectToArrow().columns[:2])
                 model._packed = packed_rows(zip(numbers, texts), model._model_dir)
             else:
@@ -269,7 +281,8 @@ def pack_model_table(model: BatchOperator) -> str:
 def _rows(model: BatchOperator) -> Iterator[tuple[int, str]]:
     with ExitStack() as stack:
         with planning():
-            rows = stack.enter_context(model.getOutputTable().execute().collect())  # leaving it cancels the job
+            # Leaving this context cancels the job, also after an interrupt.
+            rows = stack.enter_context(model.getOutputTable().execute().collect())
         thread = stack.enter_context(elsewhere())
         for row in thread.elements(lambda: next(rows, None)):
             yield row[0], row[1]

@@ -1,4 +1,8 @@
-"""Sinks: operators whose rows the next job writes, into files or into a Flink table."""
+"""Sinks: operators whose rows the next job writes, into files or into a Flink table.
+
+Linking a sink checks everything and defers the writing, so that several sinks and printed results
+share one job.
+"""
 
 from __future__ import annotations
 
@@ -45,6 +49,7 @@ class _SinkOp(WithParams, Operator[Any]):
         return self
 
     def _write(self, values: dict[str, Any], op: Any) -> None:
+        """Check the target and defer the writing; called once by `linkFrom`."""
         raise NotImplementedError(type(self).__name__)
 
 
@@ -64,10 +69,13 @@ class AkSinkBatchOp(AkSinkParams, _SinkOp, BatchOperator):
         path, schema = self._target(values), schema_of(name, table)
         zone = session_zone(values["timeZone"], environment_of(table))
         with open(os.devnull, "wb") as nowhere:
-            AkWriter(nowhere, schema, zone).close()  # raises errors about types and names now, before the job
+            # The writer raises errors about types and names. This call raises them now, and not
+            # after the job.
+            AkWriter(nowhere, schema, zone).close()
         op._defer(_AkFile(path, schema, zone))
 
     def _target(self, values: dict[str, Any]) -> str:
+        """Absolute path of the file, as the program may change its folder before the job."""
         name, address = type(self).__name__, values["filePath"]
         with refused_at(f"{name}: filePath", FileError):
             path = None if is_remote(address) else local_path(address)
@@ -99,6 +107,8 @@ class _FilesSinkOp(OfFormat, _SinkOp):
         if (subtasks or 1) > parallelism_of(table_env):
             most = parallelism_of(table_env)
             raise ConfigurationError(f"{name}: numFiles={subtasks} needs as many slots; the parallelism is {most}")
+        # One file has one writer. A folder is written by all subtasks, and by each of them several
+        # files.
         is_single = not (address.endswith("/") or by or values["maxFileBytes"] or (subtasks or 1) > 1)
         with refused_at(f"{name}: filePath", FileError):
             address = address if is_remote(address) else local_path(address)
@@ -108,6 +118,8 @@ class _FilesSinkOp(OfFormat, _SinkOp):
         check_target(sink, values["overwriteSink"])
         if is_single and is_streaming(table_env) and has_checkpoints(table_env):
             raise ConfigurationError(f"{name}: {CHECKPOINT_ENDS_FILE}")
+        # A path of this host means nothing on the hosts of a cluster, so the program itself writes
+        # the file from the collected rows.
         if is_single and isinstance(op, BatchOperator) and runs_elsewhere(table_env) and not is_remote(address):
             rows._defer(_FileOfProgram(sink))
             return

@@ -132,7 +132,11 @@ class _Printed:
 
 
 class StreamJob:
-    """A running job that prints rows as they arrive."""
+    """A running job that prints rows as they arrive.
+
+    Made in the caller's thread, which starts the job. A daemon thread prints its rows and ends its
+    processes. `wait` and `cancel` may be called from any thread.
+    """
 
     def __init__(self, printed: Sequence[_Printed], name: str | None = None) -> None:
         self._printed = printed
@@ -178,6 +182,10 @@ class StreamJob:
             pass
 
     def _run(self) -> None:
+        """Print rows until the job has ended, and keep its error for `wait`.
+
+        Runs in a thread of its own.
+        """
         try:
             with self._clean_up:
                 self._show()
@@ -185,12 +193,15 @@ class StreamJob:
             self._error = error
         finally:
             for each in self._printed:
-                with suppress(Exception):  # an unreachable storage
+                # The storage of a sink may be unreachable, and the other tables have to be cleaned
+                # up all the same.
+                with suppress(Exception):
                     if each.clean_up is not None:
                         each.clean_up()
             self._ended.set()
 
     def _show(self) -> None:
+        """Print the rows of all tables of the job, each with the signs of its changes."""
         assert self._result is not None, "the job has been started"
         for each, names in zip(self._printed, self._names):
             if each.clean_up is None:
@@ -206,6 +217,10 @@ class StreamJob:
 
 @planning()
 def _combined(ops: Sequence[StreamOperator]) -> StreamOperator:
+    """One table of the rows of several, as Flink runs one job for one result.
+
+    Cells become texts, because the tables have different columns.
+    """
     table_env = environment_of(ops[0].getOutputTable())
     queries = []
     for number, op in enumerate(ops):
