@@ -132,8 +132,6 @@ class ScriptOp(WithParams, Operator[Any]):
         need = Need.of_group(name, least, settings.num_ps)
         check_scheduler(table_env.get_config(), name)
         check_slots(table_env.get_config(), [need], only_total=True)
-        # This import loads PyFlink's Java gateway, so it stays behind all checks that do without
-        # Java.
         from bridge.flink.script_graph import run_script
 
         shown_name = name if self._has_own_script else posixpath.basename(settings.main_script)

@@ -44,8 +44,8 @@ def running(op: Operator[Any]) -> Iterator[None]:
     """
     with log_handlers_kept():
         try:
-            # Two threads may run jobs of one table. The registry counts them, so that the first one that
-            # ends does not stop the processes of the other.
+            # Two threads may run jobs of one table. The registry counts them, so that the first
+            # job that ends does not stop the processes of the other.
             begin_groups(op._groups.keys())
             if op._groups:
                 table_env = environment_of(op.getOutputTable())

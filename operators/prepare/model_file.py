@@ -29,7 +29,8 @@ def packed_rows(rows: Iterable[tuple[int, str]], model_dir: str | None = None) -
     """Pack the rows of a model table, read one by one, as a file that travels with jobs; rows may refer to `model_dir`."""
     with scratch_folder() as place:
         if model_dir is not None:
-            # The table of a model in `modelDir` has one short row that names it, so the list is small.
+            # The table of a model in `modelDir` has one short row that names it, so the list
+            # is small.
             rows = list(rows)
             name = named_model(rows[0][1]) if len(rows) == 1 else None
             if name is not None:

@@ -91,8 +91,8 @@ def plan(
     if not elsewhere:
         check_python(operator, python, main_script if needs_estimator else None, values["startTimeout"])
         if python is None and workers + servers > 1:
-            # Without `pythonEnv` the script uses the Keras of this program, so the version can be read
-            # here. An environment of its own is checked by the process.
+            # Without `pythonEnv` the script uses the Keras of this program, so its version can
+            # be read here. An environment of its own is checked by the process.
             check_group(operator, source, values["envVars"])
     return GroupSettings(
         operator=operator,
