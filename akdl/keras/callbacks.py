@@ -93,9 +93,10 @@ class _Monitor(Callback):
         if mode not in ("auto", "min", "max"):
             raise ObjectError(f"callbacks: mode: expected auto, min or max, got {mode!r}")
         self._monitor, self._delta = monitor, abs(min_delta)
-        # The word may stand anywhere in the name: with several datasets a metric is named
-        # `val_auc(0)`.
-        bigger = any(word in monitor for word in ("acc", "auc", "precision", "recall", "f1", "ndcg"))
+        # The word may stand anywhere in the name of the metric. In parentheses behind it, there may
+        # be the key of a dataset, as in `val_loss(accounts)`, which says nothing of the direction.
+        metric = monitor.partition("(")[0]
+        bigger = any(word in metric for word in ("acc", "auc", "precision", "recall", "f1", "ndcg"))
         self._sign = -1.0 if mode == "max" or (mode == "auto" and bigger) else 1.0
         self.best: Optional[float] = None
         self.waited = 0

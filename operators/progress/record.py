@@ -6,6 +6,7 @@ last line.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import json
@@ -55,7 +56,8 @@ class Recorder:
         self._file: IO[str] | None = None
         try:
             self._path = self._local_path()
-            self._file = open(self._path, "w", encoding="utf-8")
+            # By lines, because a full disk then fails in `_write`, not in a later flush.
+            self._file = open(self._path, "w", 1, encoding="utf-8")
         except (OSError, FileError) as error:
             self._give_up(error)
         self._write({"kind": "run", "version": VERSION, "name": name, "size": size, "started": started.isoformat()})
@@ -70,8 +72,6 @@ class Recorder:
             fields = MessageToDict(member, preserving_proto_field_name=True)
             kept = {name: value for name, value in fields.items() if name not in _NOT_KEPT}
             self._write({"kind": "sample", "t": round(age_s, 2), **kept})
-        if self._file is not None:
-            self._file.flush()
 
     def end(self, failed: bool) -> None:
         """Write the end of the run, and bring a record for a remote folder to its address."""
@@ -111,6 +111,10 @@ class Recorder:
                 self._give_up(error)
 
     def _give_up(self, error: Exception) -> None:
+        if self._file is not None:
+            # It may try to write what is left once more.
+            with contextlib.suppress(OSError):
+                self._file.close()
         self._file = None
         logger.warning("cannot write a record to logDir %s: %s", shown(self._folder), masked(str(error), self._folder))
 

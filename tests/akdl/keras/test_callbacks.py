@@ -58,6 +58,11 @@ def test_early_stopping_auc_is_better_when_bigger() -> None:
     assert epochs(callback, training(), [0.5, 0.6, 0.7, 0.7], "val_auc(0)") == 4
 
 
+def test_key_of_a_dataset_does_not_choose_the_direction() -> None:
+    callback = make({"name": "early_stopping", "args": {"monitor": "val_loss(accounts)", "patience": 1}})
+    assert epochs(callback, training(), [0.7, 0.6, 0.5, 0.5], "val_loss(accounts)") == 4
+
+
 def test_early_stopping_the_best_weights() -> None:
     callback = make({"name": "early_stopping", "args": {"patience": 2, "restore_best_weights": True}})
     run = training()

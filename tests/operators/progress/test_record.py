@@ -48,6 +48,16 @@ def test_a_record_that_cannot_be_written_fails_nothing(folder: str, caplog: pyte
     assert "cannot write a record to logDir" in caplog.text
 
 
+def test_full_disk_in_the_middle_of_a_record_fails_nothing(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "full").symlink_to("/dev/full")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Recorder, "_local_path", lambda recorder: str(tmp_path / "full"))
+        recorder = Recorder(str(tmp_path), "a.py", "Op_1", 1)
+    recorder.look([STATUS])
+    recorder.end(failed=False)
+    assert [record.message.partition(": ")[0] for record in caplog.records] == [f"cannot write a record to logDir {tmp_path}"]
+
+
 def test_a_record_that_was_cut_off_can_be_read(tmp_path: pathlib.Path) -> None:
     recorder = Recorder(str(tmp_path), "a.py", "Op_1", 1)
     recorder.look([STATUS])

@@ -345,7 +345,8 @@ class _BestWeights(tf.keras.callbacks.Callback):  # type: ignore[misc]
             known = ", ".join(sorted(key[4:] for key in logs if key.startswith("val_")))
             raise ValueError(f"bestMetric: expected one of {known}, got {self._metric!r}")
         value = -logs[name] if self._metric in _BIGGER_IS_BETTER else logs[name]
-        if self._best is None or value < self._best:
+        # No later value would be smaller than NaN.
+        if not math.isnan(value) and (self._best is None or value < self._best):
             self._best, self._weights = value, self.model.get_weights()
 
     def end(self) -> None:

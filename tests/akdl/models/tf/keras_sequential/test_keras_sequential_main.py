@@ -78,6 +78,22 @@ def test_regression_with_a_seed(tmp_path: Path) -> None:
     assert np.corrcoef(first["prediction"], labels)[0, 1] > 0.95
 
 
+def test_epoch_whose_metric_is_nan_is_not_the_best() -> None:
+    import tensorflow as tf
+
+    from akdl.models.tf.keras_sequential.keras_sequential_main import _BestWeights
+
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1, use_bias=False)])
+    model.build([None, 1])
+    best = _BestWeights("loss")
+    best.set_model(model)
+    for epoch, loss in enumerate([float("nan"), 2.0, 1.0, 3.0]):
+        model.set_weights([np.array([[epoch]])])
+        best.on_epoch_end(epoch, {"val_loss": loss})
+    best.end()
+    assert model.get_weights()[0].tolist() == [[2.0]]
+
+
 @pytest.mark.slow
 def test_the_best_epoch_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With a rate that makes training worse, the first epochs are better than the last."""
