@@ -16,8 +16,9 @@ from akdl.process.channel import ChannelError
 from akdl.wire import Chunk
 from akdl.wire.serialized import Tally
 
-# Bytes of rows that are kept of a failed script, or a single larger chunk. The bound exceeds what
-# `batches` reads ahead, because the row that failed was taken that many bytes before the last one.
+# Bytes of rows that are kept of a failed script, or a single larger chunk. The row that
+# failed was taken before the rows that `batches` has read ahead, and the bound exceeds these. With
+# `parallel`, 64 MB may be read ahead, and a row that failed may be missing among the kept ones.
 LAST_BYTES = 32 << 20
 
 
