@@ -259,7 +259,7 @@ def test_secrets_are_neither_in_the_rest_endpoint_nor_in_logs_nor_in_command_lin
         job.join()
     logs = "\n".join(path.read_text(errors="replace") for path in cluster.log_folder.iterdir() if path.is_file())
     logs = re.sub(".*FileSourceSplit.*", "", logs)  # Flink writes the addresses that it reads itself
-    assert rows == [2] and "akdl.entry" in commands and "rows.csv" in said and "main.py" in logs
+    assert rows == [2] and "akdl.entry" in commands and "main.py" in logs and "TensorFlow2BatchOp" in said, said
     places = {"REST": said, "akdl top": live, "command lines": commands, "logs": logs}
     assert {place: leaks(text) for place, text in places.items() if leaks(text)} == {}
 

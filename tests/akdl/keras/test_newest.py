@@ -34,8 +34,8 @@ TRAINING = [
 MODELS = [
     "test_evaluate.py::test_evaluate_a_tuple_of_datasets",
     "test_predict.py::test_predict_rows_of_several_models_with_several_outputs",
-    "test_main.py::test_ranknet",
-    "test_main.py::test_the_saved_ranker_is_the_trained_one",
+    "test_keras_command.py::test_ranknet",
+    "test_keras_command.py::test_the_saved_ranker_is_the_trained_one",
     "test_objects.py",
     "test_operator.py::test_a_train_operator_gets_the_saved_model",
     "test_saved_function.py",
