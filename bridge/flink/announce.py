@@ -1,4 +1,8 @@
-"""Exchange of the addresses of a group's members through the dataflow, without the driver."""
+"""Exchange of the addresses of a group's members through the dataflow.
+
+The driver takes no part, so that detached jobs and restarts work. Announce is co-located with the
+exchange, so that the address is that of the host where the member's process runs.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +37,9 @@ class Announce(ProcessFunction):  # type: ignore[misc]
         self._is_announced = False
 
     def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Iterator[Row]:
-        if self._is_announced:  # each subtask that gathers rows says that the job starts
+        """Reserve two ports at the first START of this attempt, and send them to all members."""
+        # Each subtask that gathers rows sends a START, and the first one is enough.
+        if self._is_announced:
             return
         self._is_announced = True
         _, (_, index, _, _) = value
@@ -45,4 +51,5 @@ class Announce(ProcessFunction):  # type: ignore[misc]
 
 
 def announced_address(address: bytes) -> Address:
+    """Read the content of an ADDRESS element, which `Announce` writes."""
     return Address(*json.loads(address))

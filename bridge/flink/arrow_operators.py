@@ -63,9 +63,10 @@ def rows_for_members(
     sends_watermarks: bool = False,
     folder: str | None = None,
 ) -> DataStream:
-    """Rows of a table as a stream of (key, element). Each of `members` (`keys`) gets a START whenever the job starts.
+    """Rows of a table as a stream of (key, element), dealt to `keys`.
 
-    With a folder of this host, the elements hold names of files there, which the reader removes.
+    Each of `members`, by default the keys, gets a START whenever the job starts. With a folder of
+    this host, the elements hold names of files there, which the reader removes.
     """
     row_type = _arrow_row_type(table)
     if dealing is Dealing.BY_ROW:
@@ -188,7 +189,8 @@ def table_of_own(table_env: StreamTableEnvironment, chunks: Iterable[bytes], col
     before = known.size()
     folder = None
     if runs_elsewhere(table_env):  # the rows travel in the job
-        with tempfile.NamedTemporaryFile(dir=program_folder()) as file:  # py4j would take a second for 25 MB
+        # The rows go through a file, because py4j would take a second for 25 MB.
+        with tempfile.NamedTemporaryFile(dir=program_folder()) as file:
             for chunk in chunks:
                 file.write(len(chunk).to_bytes(4, "big"))
                 file.write(chunk)
@@ -205,7 +207,8 @@ def table_of_own(table_env: StreamTableEnvironment, chunks: Iterable[bytes], col
     table = table_of(table_env, DataStream(source.setParallelism(1)), columns, folder=folder)
     if folder is not None:
         _owners().put(known.get(known.size() - 1), folder)
-    del known[before:]  # the environment would hold the rows until its end; the table refers to them
+    # The environment would hold the rows until its end. The table refers to them anyway.
+    del known[before:]
     return table
 
 
@@ -220,7 +223,10 @@ def _folder_of_own() -> str:
 
 @functools.cache
 def _owners() -> Any:
-    """The folders of tables from this program, by the transformations that read them, which the map does not keep alive."""
+    """Folders of the rows of tables, by the transformations that read them, in Java.
+
+    The map is weak, so a table that Java has collected drops out, and its folder can be removed.
+    """
     return get_gateway().jvm.java.util.WeakHashMap()
 
 

@@ -1,4 +1,9 @@
-"""Elements between our operators: chunks of rows and control messages, each with a kind, in the one type of Flink's streams."""
+"""Elements between our operators: chunks of rows and control messages, each with a kind.
+
+A stream of Flink has one type, and control messages travel between the chunks, because most of
+them say something about the rows before them: a watermark, a mark of a checkpoint, an end. So the
+kind is a field of its own, and never a special value of another field.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +24,7 @@ if TYPE_CHECKING:
 
     from bridge.files.reading import SourceFiles
 
+# PyFlink and Beam copy each element six times on its way, so a row of 300 MB is sent in pieces.
 PIECE_BYTES = 4 << 20
 _INSERT = 0  # PyFlink's kind of a new row
 
@@ -77,17 +83,23 @@ class Origin(NamedTuple):
     ends: bool = False
 
     def selected(self, columns: Sequence[str]) -> Origin:
+        """Return the origin of a `select` of some columns, which leaves the elements unchanged."""
         files = None if self.files is None else self.files._replace(table=self.files.table.selected(columns))
         return Origin(self.elements, columns, files, self.ends)
 
 
 def origin_of(table: Table) -> Origin | None:
-    """Origin of a table; None where SQL stands between."""
+    """Origin of a table; None where SQL stands between.
+
+    It is an attribute of PyFlink's `Table` object, and each query makes a new object. So a table
+    that a query has changed cannot have an origin by accident.
+    """
     origin: Origin | None = vars(table).get("akdl_origin")
     return origin
 
 
 def with_origin(table: Table, origin: Origin | None) -> Table:
+    """Note the origin on this object of PyFlink, and return the object."""
     if origin is not None:
         table.akdl_origin = origin
     return table
@@ -97,7 +109,8 @@ def pieces(batch: pa.RecordBatch, kinds: bytes | None = None) -> Iterator[Intern
     """Yield a chunk; a large one as PIECE elements and a last CHUNK. The batch is not held once the first element is out."""
     give_large_blocks_back(batch.num_rows, batch.nbytes)
     parts = write_parts(batch, PIECE_BYTES)
-    del batch  # it may have a hundred megabytes
+    # The batch may have a hundred megabytes, and this generator waits at each piece.
+    del batch
     last = next(parts)
     for part in parts:
         yield element(Element.PIECE, None, last)
@@ -106,7 +119,11 @@ def pieces(batch: pa.RecordBatch, kinds: bytes | None = None) -> Iterator[Intern
 
 
 def element(kind: Element, row_kinds: bytes | None, content: bytes) -> InternalRow:
-    """Element without a key, in the form that functions yield: PyFlink's coder would ask a Row for its fields and its kind."""
-    from pyflink.fn_execution.coder_impl_fast import InternalRow  # Beam takes a second, which drivers save
+    """Element without a key, in the form that functions yield.
+
+    An InternalRow goes into PyFlink's coder as it is; a Row would be asked for its fields and kind.
+    """
+    # The module loads Beam, which takes a second that drivers save.
+    from pyflink.fn_execution.coder_impl_fast import InternalRow
 
     return InternalRow([kind.value, row_kinds, content], _INSERT)

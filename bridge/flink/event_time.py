@@ -1,4 +1,10 @@
-"""Event time on its way through a script, from watermarks of the input to watermarks of the output. Pure; no clock."""
+"""Event time on its way through a script, from watermarks of the input to watermarks of the output.
+
+Flink forwards a watermark past a Python function before the rows that the function still holds,
+so windows behind a script would close before its rows arrive. With SOURCE_WATERMARK(), watermarks
+therefore travel as elements between the rows, and this module holds them until the script has
+finished the rows before them. Pure; no clock.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +36,8 @@ def time_of(content: bytes) -> int:
 
 
 class _Held(NamedTuple):
+    """A watermark that waits until the script has finished the first `position` rows."""
+
     position: int
     event_time: EventTime
 
@@ -49,6 +57,8 @@ class Watermarks:
 
     def add(self, subtask: int, of: int, time: int | None, position: int) -> None:
         """Record the watermark of a subtask, or None when it is idle."""
+        # A subtask of an earlier job counts as ended only if its job had the same number of
+        # subtasks; with another one, the number names another subtask.
         if len(self._inputs) != of:
             self._inputs = [EventTime(LAST_TIME if self._ended.get(number) == of else FIRST_TIME) for number in range(of)]
         before = self._inputs[subtask]
@@ -81,6 +91,7 @@ class Watermarks:
         return self._held[0].position if self._held else None
 
     def _combined(self) -> EventTime | None:
+        """Event time of all subtasks together; None once all have ended, as rows may follow."""
         running = [each for each in self._inputs if each.time < LAST_TIME]
         if not running:
             return None
@@ -89,10 +100,15 @@ class Watermarks:
 
 
 def late_counter(operator: str, script: str, column: str, carries: bool) -> str:
+    """Name of the accumulator in which LateRows.java counts; it has all that the warning needs.
+
+    The program reads the accumulators at the end of a job, of which it gets names and counts alone.
+    """
     return json.dumps([_LATE, operator, script, column, carries])
 
 
 def late_rows(accumulators: Mapping[str, object]) -> Iterator[str]:
+    """Yield a warning for each operator of a finished job whose output had late rows."""
     for name, count in accumulators.items():
         if not name.startswith(f'["{_LATE}"') or not count:
             continue

@@ -1,4 +1,10 @@
-"""Keyed function between Flink and one TensorFlow process: addresses and chunks in, chunks out; one key for each subtask."""
+"""Keyed function between Flink and one TensorFlow process, step 3 on the path of a row.
+
+Addresses and chunks come in, and chunks of the rows that the script has written go out. Each
+subtask has a single key, so a member gets exactly its own chunks, and Flink's keyed state and
+timers, which need a key, belong to that member. This module has the exchange of bounded inputs;
+`stream_exchange` adds what streams need.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +49,14 @@ LOOK_MS = 500  # between looks at a process in a streaming job while no rows arr
 
 
 class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
-    """Owner of the TensorFlow process of its subtask: input 1 has STARTs, input 2 all other elements."""
+    """Owner of the TensorFlow process of its subtask.
+
+    Input 1 has STARTs, input 2 all other elements. The process starts in `open` and ends in
+    `close`, which may come before `open` has succeeded, and twice. Elements and timers are handled
+    one at a time, and each call blocks while the process is too slow: this is how a slow script
+    holds up its input. A blocked call is not interrupted when the job fails, so `_ask_flink`
+    gives the member a way to notice that.
+    """
 
     def __init__(
         self,
@@ -59,6 +72,7 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         self._keys = keys
         self._from_savepoint = from_savepoint  # of a job that may have had other keys, each of which takes a millisecond
         self._is_streaming = is_streaming
+        # A subclass has its own interval, because it returns a stream's rows at these timers.
         self._look_ms = LOOK_MS
         self._files = files  # if not None, the chunks of input 0 are parts of files
 
@@ -68,6 +82,8 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         if self._settings.least_workers is None:
             check_parallelism(runtime_context, self._settings.operator, len(self._keys))
         else:
+            # The jobs of an elastic training share this pickled function and differ in their
+            # parallelism, so a member learns the size of its group only here.
             size = runtime_context.get_number_of_parallel_subtasks()
             self._settings = replace(self._settings, num_workers=size - self._settings.num_ps)
             self._keys = keys_of_subtasks(size)
@@ -88,6 +104,7 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         self._decoder = ColumnDecoder(self._settings.output_schema, source)
         self._attempt = runtime_context.get_attempt_number()
         self._start_member()
+        # Beam closes no function when its worker loses Flink, as in jobs that fail.
         close_with_worker(self.close)
         self._gauges = ReportGauges(runtime_context.get_metrics_group(), lambda: self._member.report)
 
@@ -102,6 +119,12 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         return ()
 
     def process_element2(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterator[InternalRow]:
+        """Take a chunk, an address or a watermark, and yield the rows that the script has written.
+
+        Raises:
+            BridgeError: An element arrived out of order, or with the key of another member.
+            TaskError: The script, its process or its group has failed.
+        """
         if ctx.get_current_key() != self._key:
             raise BridgeError(
                 f"{self._settings.operator}: rows in flight of an unaligned checkpoint cannot go to other workers. Use its "
@@ -128,6 +151,8 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
     def _add_address(self, index: int, address: Address) -> None:
         self._addresses[index] = address
         if index == self._index:
+            # Announce reserved the ports, perhaps in another Python process of this host, which
+            # ends with its task. This process lives as long as TensorFlow needs them.
             hold(self._group, index, self._attempt, address)
         if len(self._addresses) == len(self._keys):
             self._complete_cluster()
@@ -139,6 +164,7 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         self._rows += rows
         self._rows_ever.update(self._rows)
         if self._files is not None and not extra_input:
+            # The share can be computed only from the parts of all files, so they wait for the end.
             self._parts.append(arrow)
             return iter(())
         give_large_blocks_back(rows, len(arrow))
@@ -153,6 +179,7 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
                 return iter(())
             self._look_again(ctx)
             return self._chunks(self._member.poll())
+        # This timer fires once for each slice, so the iterator has to outlive a call.
         if self._last_output is None:
             self._last_output = itertools.chain(self._chunks(self._end_input()), [element(Element.END, None, b"")])
         return self._slice(self._last_output, ctx)
@@ -165,8 +192,11 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         self._member.set_cluster([address for _, address in sorted(self._addresses.items())])
 
     def _end_input(self) -> Iterator[WrittenRows]:
+        """Yield what the script writes from the last row on, until its process has ended."""
         self._ended = True
         self._check_complete()
+        # Flink passes addresses before the last watermark, so one is missing only if the task
+        # that sends it had ended before a checkpoint, and did not run again.
         missing = [label(index, self._settings.num_workers) for index in range(len(self._keys)) if index not in self._addresses]
         if missing:
             raise BridgeError(
@@ -209,6 +239,7 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
             timers.register_processing_time_timer(timers.current_processing_time() + self._look_ms)
 
     def _chunks(self, outputs: Iterable[WrittenRows]) -> Iterator[InternalRow]:
+        """Convert written rows to elements, each with the event time that its rows permit."""
         self._gauges.look()
         for written in outputs:
             self._gauges.look()
@@ -243,11 +274,21 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         return is_own
 
     def _ask_flink(self) -> None:
-        """Read a state that cannot be cached, which only a living Flink task answers."""
+        """Read a state that cannot be cached, which only a living Flink task answers.
+
+        PyFlink offers no question "does my task still run?". A key that was never asked for
+        before is in no cache of the worker, so the request goes to the JVM. It blocks when the
+        task has ended, and `bridge.member.registry` then stops the member from its own thread.
+        """
         self._beats.contains(time.monotonic_ns())
 
 
 def check_parallelism(runtime_context: RuntimeContext, operator: str, size: int) -> None:
+    """Refuse to run with more or fewer subtasks than keys, as after a change by an autoscaler.
+
+    Rows are dealt to the keys of the planned members, so some would go to members that do not
+    exist.
+    """
     found = runtime_context.get_number_of_parallel_subtasks()
     if found != size:
         raise BridgeError(

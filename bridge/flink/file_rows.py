@@ -42,8 +42,10 @@ from bridge.workarounds.pyflink_defects import keys_in_turn
 if TYPE_CHECKING:
     from pyflink.fn_execution.coder_impl_fast import InternalRow
 
+# The state of WatchFiles has a digest for each file it has ever listed; paths would take more.
 _DIGEST_BYTES = 16
-_SENT_PARTS = 1 << 12  # of an element: a number may stand for any number of parts of a damaged file
+# A damaged file may claim any number of parts, so an element has a bound of its own.
+_SENT_PARTS = 1 << 12
 _PATH = Types.ROW_NAMED(["key", "path"], [Types.LONG(), Types.STRING()])
 _numbers = itertools.count()
 
@@ -57,13 +59,22 @@ def table_of_files(
     watermark: tuple[str, str] | None = None,
     members_read: bool = False,
 ) -> Table:
-    """Table of the rows in files; with `scan_s`, files that appear later follow. Members of groups may read the files."""
+    """Table of the rows in files.
+
+    Args:
+        addresses: Paths, patterns, folders or addresses of a storage.
+        scan_s: Seconds between looks for further files; None for the files that are there now.
+        watermark: Column of the event time and SQL expression, which batch mode ignores.
+        members_read: Let a script operator that is linked to the table read the files itself.
+    """
     uid = uids(table_env, files.where, "files")
     if scan_s is None:
         numbers, numbered = _numbers_of(table_env, files, addresses, uid)
         rows = numbers.process(ReadNumbered(files, numbered), output_type=ELEMENT)
     else:
         parallelism = parallelism_of(table_env)
+        # Timers, with which ReadWatched reads, and state belong to a key, so each of its subtasks
+        # has one.
         keys = keys_of_subtasks(parallelism)
         watch = WatchFiles(files, addresses, scan_s, list(map(min, keys)))
         paths = keyed(_ticks(table_env, scan_s), Types.LONG()).process(watch, output_type=_PATH)
@@ -107,9 +118,10 @@ def parts_for_members(
 def _numbers_of(
     table_env: StreamTableEnvironment, files: FileTable, addresses: Sequence[str], uid: Callable[[str], str], most: int = 1
 ) -> tuple[DataStream, NumberedFiles]:
-    """Numbers of about 1 MB of all files that are there now, of up to `most` where enough are left for each subtask.
+    """Numbers for all files that are there now, each of which stands for about 1 MB of rows.
 
-    Each is a bundle of a Python function, which takes about 5 ms.
+    A number is a bundle of a Python function, which takes about 5 ms. So up to `most` parts share
+    one, as long as each subtask has four numbers or more.
     """
     ship_own_packages(table_env)
     found = list_files(files.where, addresses)
@@ -121,7 +133,7 @@ def _numbers_of(
 
 
 class SendStarts(ProcessFunction):  # type: ignore[misc]
-    """A tick to STARTs."""
+    """Turns one tick into a START for each member, which RowsToArrow does for tables of rows."""
 
     def __init__(self, members: Sequence[int]) -> None:
         self._members = members
@@ -132,7 +144,11 @@ class SendStarts(ProcessFunction):  # type: ignore[misc]
 
 
 class ReadNumbered(ProcessFunction):  # type: ignore[misc]
-    """Numbers to elements of rows."""
+    """Turns numbers into elements with the rows that they stand for.
+
+    It has no state: the position of Flink's source of numbers, which runs in the same chain, is
+    in the checkpoint. The list of files is part of this pickled function.
+    """
 
     def __init__(self, files: FileTable, numbered: NumberedFiles, part_bytes: int | None = PART_BYTES) -> None:
         self._files, self._numbered, self._part_bytes = files, numbered, part_bytes
@@ -140,6 +156,7 @@ class ReadNumbered(ProcessFunction):  # type: ignore[misc]
     def open(self, runtime_context: Any) -> None:
         give_large_blocks_back()
         self._parts = FileParts(self._files)
+        # A subtask has numbers in a row, so mostly of the file that it asked for last.
         parts_of = functools.lru_cache(1)(lambda path: self._parts.parts_of(path, self._part_bytes))
         self._parts_at = functools.partial(self._numbered.parts_at, parts_of=parts_of)
 
@@ -150,7 +167,11 @@ class ReadNumbered(ProcessFunction):  # type: ignore[misc]
 
 
 class SendParts(ReadNumbered):
-    """Numbers to elements of parts; with the keys of all members that are `fed`, whole groups of rows."""
+    """Turns numbers into elements of parts, for an operator behind it that reads the files.
+
+    With `fed`, the keys of the members that get rows, the parts are whole groups of rows, and
+    every member gets all of them, because each computes its own share from the complete list.
+    """
 
     def __init__(self, files: FileTable, numbered: NumberedFiles, fed: Sequence[int] | None = None) -> None:
         super().__init__(files, numbered, PART_BYTES if fed is None else None)
@@ -166,7 +187,12 @@ class SendParts(ReadNumbered):
 
 
 class WatchFiles(KeyedProcessFunction):  # type: ignore[misc]
-    """Ticks to paths of files that were not there before; digests of these are in Flink's state."""
+    """Turns ticks into the paths of files that were not there before.
+
+    Digests of the paths that it has listed are in Flink's state. An empty path for each key
+    follows every scan: timers of an earlier attempt did not fire after a restart, so ReadWatched
+    needs an element to set the next one.
+    """
 
     def __init__(self, files: FileTable, addresses: Sequence[str], scan_s: float, keys: Sequence[int]) -> None:
         self._files, self._addresses, self._scan_s, self._keys = files, list(addresses), scan_s, keys
@@ -178,6 +204,7 @@ class WatchFiles(KeyedProcessFunction):  # type: ignore[misc]
         self._due = 0.0
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[Row]:
+        # Ticks arrive at least twice as often as files are listed, so some are too early.
         if time.monotonic() < self._due:
             return
         if self._known is None:
@@ -207,7 +234,11 @@ class WatchFiles(KeyedProcessFunction):  # type: ignore[misc]
 
 
 class ReadWatched(KeyedProcessFunction):  # type: ignore[misc]
-    """Paths to elements of rows; paths wait with the number of parts that have been read."""
+    """Turns paths into elements of rows, one part of about 1 MB with each timer.
+
+    Paths wait in Flink's state with the number of their parts that have been read. In a queue of
+    Flink, elements that stand for so many rows would hold up each checkpoint behind them.
+    """
 
     def __init__(self, files: FileTable, keys: Sequence[Sequence[int]]) -> None:
         self._files, self._keys = files, keys
@@ -217,8 +248,11 @@ class ReadWatched(KeyedProcessFunction):  # type: ignore[misc]
         self._parts = FileParts(self._files)
         self._parts_of = functools.lru_cache(1)(lambda path: self._parts.parts_of(path, PART_BYTES))
         self._waiting = runtime_context.get_map_state(MapStateDescriptor("akdl_waiting", Types.STRING(), Types.LONG()))
-        self._reading = set[int]()  # keys with a timer; earlier attempts leave timers that do not fire
+        # These keys have a timer. Timers of an earlier attempt do not fire, so there are none yet.
+        self._reading = set[int]()
         keys = self._keys[runtime_context.get_index_of_this_subtask()]
+        # The least key is the last one, because `keys_in_turn` leaves that one set, and it is the
+        # key to which the elements of this subtask are sent.
         self._each_key = functools.partial(keys_in_turn, runtime_context, sorted(keys, reverse=True))
         self._is_restored = False
 
@@ -259,7 +293,9 @@ class ReadWatched(KeyedProcessFunction):  # type: ignore[misc]
     def _read_soon(self, ctx: Any) -> None:
         self._reading.add(ctx.get_current_key())
         timers = ctx.timer_service()
-        timers.register_processing_time_timer(timers.current_processing_time() + 1)  # later, or Flink would fire it at once
+        # The time has to be in the future, or Flink would fire the timer at once, and no
+        # checkpoint could complete between two parts.
+        timers.register_processing_time_timer(timers.current_processing_time() + 1)
 
 
 def _ticks(table_env: StreamTableEnvironment, scan_s: float) -> DataStream:
@@ -273,7 +309,11 @@ def _ticks(table_env: StreamTableEnvironment, scan_s: float) -> DataStream:
 
 
 def in_small_bundles(stream: DataStream) -> DataStream:
-    """Let each element be a bundle of a Python function; a size that the user has set for the environment wins."""
+    """Let each element be a bundle of a Python function.
+
+    PyFlink keeps the output of a bundle in a queue without a bound, and completes no checkpoint
+    inside one. A size that the user has set for the environment overrides this.
+    """
     option = get_gateway().jvm.org.apache.flink.python.PythonOptions.MAX_BUNDLE_SIZE
     operator = stream._j_data_stream.getTransformation().getOperatorFactory().getOperator()
     operator.getConfiguration().set(option, 1)

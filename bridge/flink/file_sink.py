@@ -41,9 +41,13 @@ _WRITTEN = {"file": "STRING", "num_rows": "BIGINT"}
 def write_files(
     table_env: StreamTableEnvironment, table: Table, sink: FileSink, subtasks: int | None
 ) -> tuple[Table, FileSink]:
-    """Table of the files that a job writes and publishes, and how it does so.
+    """Table of the files that a job writes and publishes, and the sink in the form that it takes.
 
-    There are as many `subtasks` as the input has, unless they are given. Streams without end are written for each checkpoint.
+    Rows become files in the job and not in the program, which may have ended by then. Streams
+    without an end publish files with each checkpoint, so their sink comes back with `appends`.
+
+    Args:
+        subtasks: How many subtasks write files of their own; None for as many as the input has.
     """
     uid, origin = uids(table_env, sink.operator), origin_of(table)
     proctimes = [name for name, kind in time_attributes(table).items() if kind == PROCTIME]
@@ -52,7 +56,9 @@ def write_files(
     columns = None if origin is None else origin.columns
     if origin is not None:
         chunks, updates, ends = origin.elements, False, origin.ends
-        if subtasks not in (None, chunks._j_data_stream.getParallelism()):  # pieces of a chunk would part
+        # Between other numbers of subtasks Flink deals elements one by one, so the pieces of a
+        # large chunk would go to different subtasks. They are put together first.
+        if subtasks not in (None, chunks._j_data_stream.getParallelism()):
             chunks, ends = whole_chunks(table, chunks, uid("whole"), sends_marks=False, ends=ends), False
         chunks = whole_chunks(table, chunks, uid("rows"), sends_marks=True, ends=ends)
     else:
@@ -76,18 +82,21 @@ def write_files(
 
 
 def _is_bounded(rows: DataStream) -> bool:
+    """Return False if a source in front of a stream has no end."""
     classes = get_gateway().jvm.java.lang.Class
     source = classes.forName("org.apache.flink.streaming.api.transformations.WithBoundedness")
     for each in rows._j_data_stream.getTransformation().getTransitivePredecessors():
         if source.isInstance(each) and each.getBoundedness().name() != "BOUNDED":
             is_legacy = each.getClass().getSimpleName() == "LegacySourceTransformation"
             kind = each.getOperator().getUserFunction().getClass().getSimpleName() if is_legacy else ""
-            if kind != "InputFormatSourceFunction":  # of VALUES, which Flink takes for endless
+            # Flink calls this source of VALUES unbounded, although it ends.
+            if kind != "InputFormatSourceFunction":
                 return False
     return True
 
 
 def _appending(table_env: StreamTableEnvironment, sink: FileSink) -> FileSink:
+    """Return the sink of a stream without an end, whose files appear with checkpoints."""
     if sink.is_single:
         raise ConfigurationError(
             f"{sink.operator}: filePath names one file, and the stream has no end: let it end with '/', so that it is a folder "
@@ -98,12 +107,17 @@ def _appending(table_env: StreamTableEnvironment, sink: FileSink) -> FileSink:
             f"{sink.operator}: files of a stream without end appear with Flink's checkpoints, which are not enabled: set "
             "execution.checkpointing.interval in the environment's config, such as '1 min'"
         )
-    # The next run of the program finds what this one has left, and names the same files.
+    # The token is a hash of the address, not a random one, so that the next run of the program
+    # recognizes the unpublished files of this run and continues with them.
     return replace(sink, appends=True, token=hashlib.sha256(sink.address.encode()).hexdigest()[:8])
 
 
 class _Write(ProcessFunction):  # type: ignore[misc]
-    """Chunks to files; at the end, their names."""
+    """Writes the chunks of its subtask to files, and sends their names at the end.
+
+    PyFlink's functions without keys have no state, so checkpoints are seen as elements between
+    the chunks, and their truth is on disk (`bridge.files.writing`).
+    """
 
     def __init__(self, sink: FileSink, columns: Sequence[str] | None) -> None:
         self._sink, self._columns = sink, columns
@@ -138,7 +152,11 @@ class _Write(ProcessFunction):  # type: ignore[misc]
 
 
 class _Publish(KeyedProcessFunction):  # type: ignore[misc]
-    """Publishes the files of all subtasks once the last of them has ended."""
+    """Publishes the files of all subtasks once the last of them has ended.
+
+    A job that fails behind this point publishes again after its restart, so publication is a
+    rename or a manifest, both of which can be repeated.
+    """
 
     def __init__(self, sink: FileSink) -> None:
         self._sink = sink
@@ -148,10 +166,13 @@ class _Publish(KeyedProcessFunction):  # type: ignore[misc]
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
         _, subtask, subtasks, files = value
+        # A subtask that ended before a checkpoint does not run again in a job that continues from
+        # it, so its files have to be in the state.
         self._ended.put(subtask, bytes(files).decode())
         ended = [json.loads(each) for each in self._ended.values()]
         if len(ended) < subtasks:
             return
+        # A subtask sends None if an earlier attempt of the job has published already.
         if None not in ended and not self._sink.appends:
             written = {name: size for each in ended for name, size in each.items()}
             with refused_at(f"{self._sink.operator}: filePath", OSError):

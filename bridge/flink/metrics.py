@@ -1,4 +1,7 @@
-"""Metrics of our Python functions, as integers, like PyFlink's gauges. Flink asks for them only when a bundle ends."""
+"""Metrics of our Python functions. Flink asks for them only when a bundle ends.
+
+PyFlink's gauges are integers, so metrics of a training are multiplied by a million.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,7 @@ class ReportGauges:
             self._group.gauge("step", lambda: latest().step)
 
     def look(self) -> None:
+        """Register gauges for new metrics, which a script names only when it reports them."""
         if self._group is None:
             return
         for name in self._latest().metrics:

@@ -1,4 +1,8 @@
-"""Rows in a checkpoint: they arrived, and the script has not finished them. Flink's keyed state holds them."""
+"""Rows in a checkpoint: they arrived, and the script has not finished them.
+
+Flink's keyed state holds the chunks as they arrived, and a chunk leaves it as a whole. Where one is
+half finished, a restart skips its finished rows by their number, which the state has too.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +16,18 @@ from bridge.codec.ipc import read_batch
 
 
 class Pending:
-    """Unfinished rows of one member, in states of its key: `chunks` by the number of the first row, and the finished `done`."""
+    """Unfinished rows of one member, in states of its key.
+
+    Args:
+        chunks: MapState from the number of a chunk's first row to ROW(rows, arrow). The numbers
+            run over all restarts, so a restart sorts by them to have the rows in their order.
+        done: ValueState with the number of finished rows, in the same count.
+    """
 
     def __init__(self, chunks: Any, done: Any) -> None:
         self._chunks = chunks
         self._done_state = done
-        # (number of the first row, rows, bytes) of each chunk in the state
+        # It has (number of the first row, rows, bytes) of each chunk in the state.
         self._held: deque[tuple[int, int, int]] = deque()
         self.bytes = 0  # of all chunks in the state
         self.arrived = self.done = 0  # rows over all restarts: arrived, and finished
@@ -28,6 +38,10 @@ class Pending:
         return self.arrived - self.done
 
     def restore(self) -> list[pa.RecordBatch]:
+        """Return the unfinished rows of the state in their order, and count from there on.
+
+        For a new process too, within one attempt: `drop` counts from the latest start.
+        """
         found = sorted((first, chunk[0], chunk[1]) for first, chunk in self._chunks.items())
         self._base = self.done = self._done_state.value() or 0
         self._held = deque((first, rows, len(arrow)) for first, rows, arrow in found)
@@ -44,6 +58,7 @@ class Pending:
         return taken
 
     def add(self, rows: int, arrow: bytes) -> None:
+        """Store a chunk behind all others; `arrow` is a stream of one batch with this many rows."""
         self._chunks.put(self.arrived, Row(rows, arrow))
         self._held.append((self.arrived, rows, len(arrow)))
         self.bytes += len(arrow)

@@ -56,15 +56,24 @@ def run_script(
     group: str,
     files: SourceFiles | None = None,
 ) -> tuple[Table, Callable[[int], None] | None]:
-    """Table of the rows that the script writes. Each process gets the inputs `extra` whole; `group` is a unique identifier.
+    """Table of the rows that the script writes.
 
-    With `files`, which have the rows of `table`, the members read their shares themselves. With `settings.least_workers`, the
-    function that comes with the table sets the number of workers of the jobs that start from then on.
+    Args:
+        table: Input whose rows are dealt to the workers.
+        extra: Inputs that each process gets as a whole.
+        group: Unique identifier, which also ties the two co-located operators together.
+        files: Files with the rows of `table`, of which the members read their shares themselves.
+
+    Returns:
+        The table, and with `settings.least_workers` a function that sets the number of workers of
+        the jobs that start from then on; else None.
     """
     if settings.size > MOST_MEMBERS:
         raise ConfigurationError(f"numWorkers + numPSs is {settings.size}, but one group has at most {MOST_MEMBERS} processes")
     all_keys = keys_of_subtasks(settings.size)
-    keys = [each[0] for each in all_keys]  # the lowest: with one more parameter server, it still belongs to a worker
+    # Each member gets the lowest key of its range. Workers come before parameter servers, so with
+    # one more parameter server this key still belongs to a worker, which can take its rows.
+    keys = [each[0] for each in all_keys]
     uid = uids(table_env, settings.operator, settings.main_script)
     ship_own_packages(table_env)
     for path in settings.shipped:
@@ -74,6 +83,7 @@ def run_script(
     ]
     inputs = _chunks(table_env, tables[0], tables[1:], settings, keys, uid, files)
     chunks = inputs[0].union(*inputs[1:]) if extra else inputs[0]
+    # Only a job from a savepoint looks for state under other keys: each key takes a millisecond.
     from_savepoint = starts_from_savepoint(table_env)
     if settings.kind == "stream":
         keeps_rows = has_checkpoints(table_env) or settings.replay == UNCOMMITTED or settings.on_return == RESTART
@@ -85,13 +95,16 @@ def run_script(
     announced = DataStream(starts._j_data_stream).process(
         Announce(group, keys, settings.host_network, settings.tmp_dirs), output_type=KEY_AND_ELEMENT
     )
-    # The key selects the member only; batch mode would sort by it, and so wait for the last element.
+    # The key only selects the member. Batch mode would sort by it, and so wait for the last
+    # element, while a script can begin once the addresses have arrived.
     announced._j_data_stream.getTransformation().setStateKeySelector(None)
     sent_at_once(announced)
-    name = f"{settings.operator}, {posixpath.basename(settings.main_script)}"  # shown on Flink's web page
+    # Flink's web page shows this name.
+    name = f"{settings.operator}, {posixpath.basename(settings.main_script)}"
     placed(announced, f"{name}, addresses", group, settings.size, uid("addresses"))
     written = starts.connect(keyed(chunks.union(announced), KEYED_ELEMENT)).process(exchange, output_type=ELEMENT)
-    # What follows an elastic group keeps its parallelism: the model comes from one worker.
+    # Operators behind this one are planned once, with its parallelism, and an elastic group
+    # changes its size between jobs. Its result has one subtask, as one worker sends the model.
     placed(written, name, group, settings.size if settings.least_workers is None else 1, uid("exchange"))
     if not is_streaming(table_env):
         _take_chunks_unsorted(written)
@@ -108,7 +121,11 @@ def run_script(
 
 
 def _resize(settings: GroupSettings, inputs: Sequence[DataStream], members: Sequence[DataStream], workers: int) -> None:
-    """Give the next jobs another number of workers; the functions of the members find it where they run."""
+    """Give the next jobs another number of workers, which the members' functions find as they run.
+
+    Flink's adaptive scheduler was tried first. It hands batch jobs to the adaptive batch
+    scheduler, which failed at the co-location of the two operators of a group.
+    """
     settings = replace(settings, num_workers=workers)
     keys = [each[0] for each in keys_of_subtasks(settings.size)]
     for number, rows in enumerate(inputs):
@@ -133,6 +150,9 @@ def _chunks(
     uid: Callable[[str], str],
     files: SourceFiles | None,
 ) -> list[DataStream]:
+    """Return the elements of each input, the extra ones behind the first."""
+    # The weight column is the only column that the script has and the input lacks; equal steps
+    # later add rows of weight 0.
     for column in settings.script_schema.columns[len(settings.input_schema.columns) :]:
         table = table.add_columns(lit(1.0).cast(DataTypes.FLOAT()).alias(column.name))
     where = f"{settings.operator}: the input"
@@ -146,9 +166,12 @@ def _chunks(
         chunks = rows_for_members(
             table_env, table, fed, dealing, gathering, 0, keys, uid("rows"), where, settings.carries_event_time
         )
-    if settings.kind == "stream":  # rows have waited in the chunk already; Flink's buffer would hold it for another 100 ms
+    # The rows of a stream have waited in the chunk already, and Flink's buffer would hold the
+    # chunk for another 100 ms.
+    if settings.kind == "stream":
         sent_at_once(chunks)
-    # All to member 0, which sends them to the other hosts: see `bridge.member.extra_input_delivery`.
+    # Flink sends all chunks of these inputs to member 0, which passes each once to every other
+    # host: see `bridge.member.extra_input_delivery`.
     whole = [
         rows_for_members(
             table_env, each, keys[:1], Dealing.BY_CHUNK, Gathering(), number, members=keys, uid=uid(f"extra-{number}")
@@ -159,7 +182,11 @@ def _chunks(
 
 
 def starts_of(table_env: StreamTableEnvironment, chunks: DataStream, group: str) -> DataStream:
-    """START elements of a stream of chunks, which end with it: a continued job would not run operators that ended before."""
+    """START elements of a stream of chunks, which end when it ends.
+
+    A source of its own for them would have ended long before a checkpoint, and a job that
+    continues from a checkpoint does not run operators that had ended: no member would start.
+    """
     view = f"akdl_chunks_{group}"
     table_env.create_temporary_view(view, table_env.from_data_stream(chunks))
     starts = table_env.sql_query(f"SELECT `key`, `element` FROM {view} WHERE `element`.`kind` = {Element.START.value}")
@@ -168,7 +195,11 @@ def starts_of(table_env: StreamTableEnvironment, chunks: DataStream, group: str)
 
 
 def placed(stream: DataStream, name: str, group: str, parallelism: int, uid: str) -> None:
-    """One subtask per member, each on the same TaskManager as that of the other operator; the job's plan names the group."""
+    """Give an operator one subtask per member, on the TaskManager of the other operator's subtask.
+
+    Operators with the same co-location group share slots subtask by subtask. The description
+    names the group, so that the plan of a running job shows which processes belong to it.
+    """
     stream.set_parallelism(parallelism).set_max_parallelism(max(parallelism, MAX_PARALLELISM)).name(name).uid(uid)
     stream.set_description(described(name, group))._j_data_stream.getTransformation().setCoLocationGroupKey(group)
 

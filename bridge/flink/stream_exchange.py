@@ -1,4 +1,10 @@
-"""The exchange of a stream: rows return when the script writes them, and checkpoints keep unfinished ones."""
+"""The exchange of a stream, in which rows return as soon as the script writes them.
+
+A bounded job starts over after a failure. A stream continues from a checkpoint, but the process
+that had read its latest rows is gone. So this module decides which rows count as finished, stores
+the others in Flink's state (`pending`), gives them to the next process, and keeps watermarks
+behind the rows that precede them (`event_time`).
+"""
 
 from __future__ import annotations
 
@@ -30,7 +36,12 @@ _CHUNK = Types.ROW_NAMED(["rows", "arrow"], [Types.INT(), Types.PRIMITIVE_ARRAY(
 
 
 class StreamExchange(Exchange):
-    """Exchange of a stream. With `keeps_rows`, unfinished rows are in Flink's state, also for the next start of the script."""
+    """Exchange of a stream.
+
+    With `keeps_rows`, unfinished rows are in Flink's state, for a restart of the job as well as
+    for the next start of the script under onReturn="restart". Without it a savepoint would lack
+    these rows, so a job that continues from one is refused (`_check_complete`).
+    """
 
     def __init__(self, settings: GroupSettings, group: str, keys: Keys, keeps_rows: bool, from_savepoint: bool = True) -> None:
         super().__init__(settings, group, keys, is_streaming=True, from_savepoint=from_savepoint)
@@ -55,6 +66,7 @@ class StreamExchange(Exchange):
         super().open(runtime_context)
 
     def process_element2(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterator[Row]:
+        # State can be read only while an element or a timer has set a key, so not in `open`.
         yield from self._restore()
         yield from super().process_element2(value, ctx)
 
@@ -84,6 +96,11 @@ class StreamExchange(Exchange):
         yield from self._member.finish()
 
     def _restore(self) -> Iterator[Row]:
+        """Give the rows of a checkpoint or savepoint to the script, before any newer row.
+
+        A savepoint of another parallelism has rows under several keys, which are all moved to
+        this member's own. That happens within one bundle, so no checkpoint has a row twice.
+        """
         if self._is_restored or self._pending is None:
             return
         self._is_restored = True
@@ -99,6 +116,11 @@ class StreamExchange(Exchange):
         yield from self._chunks(self._feed([*kept, *moved]))
 
     def _kept(self) -> list[pa.RecordBatch]:
+        """Return the unfinished rows of the state, and count from them on.
+
+        A process counts the rows that it has done from its own start, while `_done` counts over
+        all starts, as the watermarks do.
+        """
         assert self._pending is not None
         kept = self._pending.restore()
         self._done_before = self._pending.done
@@ -113,6 +135,8 @@ class StreamExchange(Exchange):
     def _take_time(self, subtask: int, of: int, watermark: int | None) -> Iterator[Row]:
         if self._watermarks is None:
             self._watermarks = Watermarks({key: value for _ in self._each_key() for key, value in self._ended_inputs.items()})
+        # An ended subtask does not run in a job that continues from a checkpoint, and would hold
+        # event time back indefinitely, because it sends no watermark again.
         if watermark == LAST_TIME:
             for _ in self._all_keys() if self._keeps_rows else self._each_key():  # also for subtasks of a later job
                 self._ended_inputs.put(subtask, of)
@@ -145,6 +169,7 @@ class StreamExchange(Exchange):
             yield from self._member.feed(batch)
 
     def _settle(self) -> Iterator[Row]:
+        """Remove finished rows from the state, and act on a script that has returned early."""
         self._drop_done()
         if self._member.has_returned and self._settings.on_return == DRAIN:
             self._done = self._arrived
@@ -159,6 +184,11 @@ class StreamExchange(Exchange):
             self._drop_done()
 
     def _wait_for_commits(self, size: int) -> Iterator[Row]:
+        """Block the input while uncommitted rows fill `max_uncommitted` bytes.
+
+        Flink writes these rows with each checkpoint, so without a limit a script that never
+        commits would let checkpoints and memory grow with the stream.
+        """
         # Rows that arrive before the last address are taken: the address would wait behind them.
         pending, member, limit = self._pending, self._member, self._settings.max_uncommitted
         assert pending is not None
@@ -185,6 +215,11 @@ class StreamExchange(Exchange):
         return self._settings.on_return == RESTART and self._member.has_returned and has_rows
 
     def _restart(self) -> Iterator[WrittenRows]:
+        """Start the script again within the same attempt of the task, with the unfinished rows.
+
+        The other members go on, and members that have left do not report again, so the new one
+        continues with the view of the group that the old one had, and with the same addresses.
+        """
         assert self._pending is not None
         if self._member.rows_done == 0:
             raise self._member.error(

@@ -17,10 +17,12 @@ _MARK = re.compile(rf"\*({ROWTIME}|{PROCTIME})\*")
 
 
 def time_attributes(table: Table) -> dict[str, str]:
+    """Columns of a table that are time attributes, and the kind of each: ROWTIME or PROCTIME."""
     found = {}
     schema = table._j_table.getResolvedSchema()
+    # This saves a call of the JVM for each column of a table without them: there may be thousands.
     if _MARK.search(schema.toString()) is None:
-        return {}  # saves a call of the JVM for each column: there may be thousands
+        return {}
     for name, data_type in zip(schema.getColumnNames(), schema.getColumnDataTypes()):
         mark = _MARK.search(data_type.getLogicalType().asSummaryString())
         if mark is not None:
@@ -55,6 +57,7 @@ def event_time(watermark: tuple[str, str] | None, key: Sequence[str] = ()) -> Fl
 
 
 def with_event_time(table_env: StreamTableEnvironment, table: Table, watermark: tuple[str, str] | None) -> Table:
+    """Table with the event time that a watermark declares; in batch mode, the table unchanged."""
     if watermark is None or not is_streaming(table_env):
         return table
     return table_env.from_data_stream(table_env.to_data_stream(table), event_time(watermark))
