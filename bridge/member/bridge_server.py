@@ -1,4 +1,9 @@
-"""The gRPC server of a session: it carries messages, and calls wait until the session has an answer."""
+"""The gRPC server of a session: it carries messages, and calls wait until there is an answer.
+
+All rules of the exchange are in `session`. This module only takes the lock, asks the session, and
+wakes the other threads after each change. The process is the client; it gets the address and a
+token when it starts, and calls without this token are refused.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +21,21 @@ from akdl.wire.token import guarded_server
 from bridge.folders.temporary_places import socket_address
 from bridge.member.session import ProtocolError, Session
 
-_LOOK_AGAIN_S = 0.5  # a waiting call notices within this time that its process has ended
+# A waiting call notices within this time that its process has ended, which wakes no thread here.
+_LOOK_AGAIN_S = 0.5
 
 
 class BridgeServer:
-    """Serves one session to one process that has the token; `shares` and `wishes` are called with the lock held."""
+    """Server of one session, for the one process that has the token.
+
+    Args:
+        changed: Lock of the session, notified after each change.
+        shares: Returns the files of all workers, or None until all are complete. Called with the
+            lock held, as `wishes` is.
+        wishes: Returns what the bridge asks of the process, as the answer to each report.
+        task: Answer to `Connect`: the script and its settings.
+        folder: Private folder for the unix socket.
+    """
 
     def __init__(
         self,
@@ -38,8 +53,9 @@ class BridgeServer:
         self._wishes = wishes
         self._task = task
         self._stopped = False
-        # Beam's pool, as in PyFlink's own servers. A pool of the standard library refuses calls while the program exits, which
-        # kills gRPC's thread, and a program that leaves a job running would wait indefinitely.
+        # The calls run in Beam's pool, as calls of PyFlink's own servers do. A pool of the standard
+        # library refuses calls while the program exits, which kills gRPC's thread, and a program
+        # that leaves a job running would wait indefinitely.
         calls = thread_pool_executor.shared_unbounded_instance()  # type: ignore[no-untyped-call]
         self._server = guarded_server(calls, token, "the call does not carry the token of this process")
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, self._handlers()),))
@@ -49,12 +65,14 @@ class BridgeServer:
         self._server.start()
 
     def stop(self) -> None:
+        """Abort the calls that wait, and return when the last one has ended."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
         self._server.stop(grace=None).wait()
 
     def _listen(self, socket_path: str) -> str:
+        """Listen on a unix socket in a private folder, or on 127.0.0.1 if the path is too long."""
         address = socket_address(socket_path)
         if address is not None:
             self._server.add_insecure_port(address)
@@ -63,6 +81,7 @@ class BridgeServer:
 
     def _handlers(self) -> dict[str, Any]:
         def serialize(message: Any) -> bytes:
+            # Chunks are serialized by the session, without a copy of their columns into a message.
             serialized: bytes = message if isinstance(message, bytes) else message.SerializeToString()
             return serialized
 
@@ -81,6 +100,8 @@ class BridgeServer:
         }
 
     def _guarded(self, behaviour: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        """Let a ProtocolError fail the call, so that the process gets its text."""
+
         def call(request: Any, context: grpc.ServicerContext) -> Any:
             try:
                 return behaviour(request, context)
@@ -106,11 +127,14 @@ class BridgeServer:
                 self._wait(context, lambda: self._session.has_chunk or self._session.outcome is not None)
                 chunk = self._session.next_chunk()
                 self._changed.notify_all()
-            if chunk is None:  # the script has ended
+            # The session has no chunk once the script has ended, although its input may go on.
+            if chunk is None:
                 return
+            # The lock is not held here: gRPC continues this generator once it can send more.
             yield chunk
 
     def _write(self, messages: Iterator[Output], context: grpc.ServicerContext) -> Empty:
+        # While this waits, gRPC's flow control holds up the script that writes.
         for output in messages:
             with self._changed:
                 self._wait(context, lambda: self._session.has_output_room)

@@ -1,4 +1,9 @@
-"""Delivery of the extra inputs of a group: Flink sends them to member 0, from which one member of each other host fetches."""
+"""Delivery of the extra inputs of a group, which every process gets as a whole.
+
+Flink sends them to member 0, and one member of each other host fetches them from there, so that an
+input of 40 MB crosses the network once per host and not once per member. The other members of a
+host read the files that the first one writes. Rows of a share never take this path.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +36,12 @@ Take = Callable[[int], Any]
 
 
 class ExtraInputs:
-    """One member's part in the delivery. It does nothing for a group without extra inputs."""
+    """One member's part in the delivery. It does nothing for a group without extra inputs.
+
+    A member has one of three parts, which is known once the addresses are: member 0 keeps the
+    chunks for other hosts in a log on its disk; the first member of another host fetches them in a
+    thread of its own; any other one waits for the files of the first member on its host.
+    """
 
     def __init__(self, session: Session, process: ScriptProcess) -> None:
         self._session = session
@@ -45,17 +55,28 @@ class ExtraInputs:
         self.chunk_log = ChunkLog(path) if self._is_used and index == 0 else None  # for other hosts
         self.is_complete = True  # all chunks that this member has to fetch have been passed to the session
         self.error: TaskError | None = None
-        self._folder = ""
-        self._makes_for_others = False
-        self._lock = -1  # of the folder
+        self._folder = ""  # for the files that the members of this host share
+        self._makes_for_others = False  # true for the member whose process writes these files
+        self._lock = -1  # descriptor of the folder's lock, which keeps the folder from removal
         self._from = ""  # member 0, as messages name it
-        self._taken = 0
+        self._taken = 0  # chunks; a broken connection resumes behind them
         self._tally = Tally()
         self._stopped = threading.Event()
         self._call: Any = None
         self._thread: threading.Thread | None = None
 
     def settle(self, addresses: Sequence[Address], config: str) -> Cluster:
+        """Find this member's part from all addresses, and return the message for its process.
+
+        Each member decides for itself, from the same addresses, so no message is needed for it.
+
+        Args:
+            addresses: Addresses of the members, by index.
+            config: TF_CONFIG of the process.
+
+        Raises:
+            TaskError: The shared folder cannot be made.
+        """
         if not self._is_used:
             return Cluster(tf_config=config)
         sharing = members_on_host(addresses, self._index)
@@ -66,8 +87,12 @@ class ExtraInputs:
             place = shared_place(os.environ, self._settings.tmp_dirs)
             self._folder = os.path.join(place, f"{self._name}-{first}-{known}")
             self._makes_for_others = first == self._index
+            # Another thread may have stopped this member, and would not release a lock that is
+            # taken later.
             with self._as_task_error(), self._changed:
                 self._lock = -1 if self._stopped.is_set() else hold(self._folder)
+        # Chunks that arrived before the addresses are in the log already. Without other hosts,
+        # nothing reads it.
         if self.chunk_log is not None and len(sharing) == len(addresses):
             self.chunk_log.close()
             self.chunk_log = None
@@ -77,6 +102,7 @@ class ExtraInputs:
         return Cluster(tf_config=config, extra_folder=self._folder, waits_for_files=first != self._index)
 
     def keep(self, rows: int, columns: bytes, extra_input: int) -> None:
+        """Keep a chunk for other hosts, on disk: they read at the speed of their own processes."""
         if extra_input and self.chunk_log is not None:
             with self._as_task_error():
                 self.chunk_log.append(rows, columns, extra_input)
@@ -97,6 +123,7 @@ class ExtraInputs:
             self._thread.start()
 
     def stop(self) -> None:
+        """End the thread that fetches, and release the folder; its last user removes it."""
         self._stopped.set()
         with self._changed:
             if self._call is not None:
@@ -121,16 +148,19 @@ class ExtraInputs:
             raise self._process.error(f"extra inputs: {error}") from None
 
     def _fetch(self, take: Take) -> None:
+        """Fetch all chunks, in a thread of its own, and leave an error where `Member` finds it."""
         try:
             while not self._take_some(take):
                 self._stopped.wait(_TRY_AGAIN_S)
-        except Exception as error:  # every error must reach the Flink function, which waits
+        # Every error has to reach the Flink function, which otherwise waits for the last chunk.
+        except Exception as error:
             reason = f"{error.code().name}: {error.details()}" if isinstance(error, grpc.RpcError) else str(error)
             with self._changed:
                 self.error = self._process.error(f"the extra inputs did not arrive completely from {self._from}: {reason}")
                 self._changed.notify_all()
 
     def _take_some(self, take: Take) -> bool:
+        """Read until the connection is lost; return True if nothing is left to read."""
         with self._changed:
             if self._stopped.is_set():
                 return True
@@ -154,7 +184,7 @@ class ExtraInputs:
         if not 1 <= chunk.input <= len(self._settings.extra_schemas):
             inputs = len(self._settings.extra_schemas)
             raise ValueError(f"expected a chunk of extra input 1 to {inputs}, got one of input {chunk.input}")
-        columns = chunk.columns  # read once: protobuf copies it with each access
+        columns = chunk.columns  # read once, because protobuf copies it with each access
         with self._changed:
             self._changed.wait_for(lambda: self._stopped.is_set() or self._session.has_room(len(columns)))
             if self._stopped.is_set() or self._session.outcome is not None:

@@ -1,4 +1,9 @@
-"""One member of a group: its TensorFlow process, the session with it, and its membership in the group."""
+"""One member of a group: its TensorFlow process, the session with it, and its membership.
+
+The Flink function calls `feed`, `poll` and `finish`, and blocks in them. gRPC's threads carry the
+messages of the process, and one thread reports to member 0. The lock of `changed` guards session
+and known states; slow calls are made without it, because no report and no row could pass meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +92,10 @@ class Member:
         self._extra.fetch(self._membership.take_extra_inputs)
 
     def feed(self, batch: pa.RecordBatch, extra_input: int = 0) -> Iterator[WrittenRows]:
-        """Pass rows (or rows of extra input k) to the script, wait while its queue is full, and yield what it writes."""
+        """Pass rows (or rows of extra input k) to the script, and wait while its queue is full.
+
+        It yields written rows meanwhile: a script whose own rows find no room reads no further.
+        """
         if extra_input:
             yield from self._send(batch, extra_input)
             return
@@ -124,6 +132,10 @@ class Member:
         self.stop()
 
     def stop(self) -> None:
+        """End the process, then its server, and leave the group. Safe to call twice, in any thread.
+
+        A function that waits in this member notices it within a second, and raises a TaskError.
+        """
         with self._stop_lock:
             if self._stopped:
                 return
@@ -225,14 +237,16 @@ class Member:
         done = False
         while not done:
             with self._changed:
-                done = condition()  # before the rows are taken: no rows follow the outcome
+                # It is read before the rows are taken, which are then the last before an outcome.
+                done = condition()
                 taken = self._take_rows(wait=not done)
             self._check()
             yield from taken
 
     def _take_rows(self, wait: bool) -> list[WrittenRows]:
         """Take what the script wrote, with the lock held; without rows, wait for a change first if `wait` is set."""
-        self._changed.notify_all()  # there may be new input, and will be room for output
+        # There may be new input, and there will be room for output, for which gRPC's threads wait.
+        self._changed.notify_all()
         if wait and not self._session.has_rows:
             self._changed.wait(HEARTBEAT_S)
         return self._session.take_rows()
@@ -294,7 +308,8 @@ class Member:
             raise TaskError(f"{self._process.name}: stopped because its job has ended")
         is_due = time.monotonic() >= self._heartbeat_due
         error = None if self._session.stage == Stage.ENDED else self._failed_process()
-        if error is None and is_due:  # not with each chunk: faults of a group take seconds to show
+        # Faults of a group take seconds to show, so they are not looked for with each chunk.
+        if error is None and is_due:
             error = self._failed_group()
         if error is not None:
             self.stop()
@@ -302,7 +317,7 @@ class Member:
         if is_due:
             self._look_for_progress()
             self.observer.log_report()
-            self._heartbeat_sent = time.monotonic()
+            self._heartbeat_sent = time.monotonic()  # the registry reads it if this call hangs
             self._alive()
             self._heartbeat_sent = None
             self._heartbeat_due = time.monotonic() + HEARTBEAT_S
@@ -319,7 +334,7 @@ class Member:
             with self._changed:
                 if self._membership.group().can_do_without(self._index):
                     return None
-        child.wait(LAST_OUTPUT_S)  # it is about to exit; its output is complete then
+        child.wait(LAST_OUTPUT_S)  # the output is complete once the process has exited
         if failure is not None:
             what = describe_failure(failure)
         else:
@@ -336,7 +351,8 @@ class Member:
             return None
         members = self._members()
         with self._changed:
-            returned = self._membership.group().returned(self._index)  # an answer may be the first in a while
+            # Reports may have been lost for a while, so the last answer may name further members.
+            returned = self._membership.group().returned(self._index)
         return self._process.error(paragraphs(what, describe_desertion(returned)), trace, members)
 
     def _failed_group(self) -> TaskError | None:

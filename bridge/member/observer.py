@@ -1,4 +1,9 @@
-"""Observers of members and of a predictor's tasks: their status, their progress, and their reports as lines of the log."""
+"""Observers of members and of a predictor's tasks: status, progress, and reports in the log.
+
+Statuses are what `akdl top`, `akdl stacks` and the line of progress show. The registry's thread
+takes them twice a second. In a local run the driver reads them in this process; a TaskManager
+writes them to small files next to Flink's logs, which the driver reads through Flink's REST.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +36,12 @@ _TASK_WRITE_S = 0.25
 
 
 class ProgressWatch:
-    """Progress of a process: it reads or writes rows, reports, or works, which is more than to use the processor."""
+    """Watch on the progress of a process: rows that it reads or writes, reports, and work.
+
+    Use of the processor alone is not work, since a process that polls for another one uses it
+    too. So the script's own processor time does not end a standstill; it only shows which member
+    spins and which sleeps, over the whole time, so that a garbage collection changes nothing.
+    """
 
     def __init__(self, now: float, cpu_s: float = 0.0) -> None:
         self.idle_s = 0.0  # without progress and without a wait for Flink, up to the last look
@@ -42,6 +52,16 @@ class ProgressWatch:
         self._has_ended = False
 
     def look(self, now: float, moved: int, worked_s: float, cpu_s: float = 0.0, awaits_flink: bool = False) -> None:
+        """Compare with the last look.
+
+        Args:
+            now: Monotonic seconds.
+            moved: A number that grows with each row and each report.
+            worked_s: Seconds of work that the process reports, and of its children's processors.
+            cpu_s: Processor time of the process itself.
+            awaits_flink: No progress is expected. Such a wait ends the time without progress, or
+                a stream would fail when its rows continue after a long pause.
+        """
         passed_s = now - self._looked
         if awaits_flink or moved != self._moved or worked_s - self._worked_s > BUSY * passed_s:
             self.idle_s, self._cpu_s = 0.0, cpu_s
@@ -51,12 +71,17 @@ class ProgressWatch:
         self.is_spinning = cpu_s - self._cpu_s > BUSY * self.idle_s
 
     def end(self) -> None:
+        """Count the end of a script as progress, once: the others may go on because of it."""
         if not self._has_ended:
             self._has_ended, self.idle_s = True, 0.0
 
 
 class Observer:
-    """The status of one member, twice a second: in this process, and in a file next to Flink's logs or in its own `folder`."""
+    """Observer of one member, called by the Flink function and by the registry's thread.
+
+    `note_line` is called by the thread that reads the output of the process. The status is kept
+    in this process and in a file, next to Flink's logs or in the member's private folder.
+    """
 
     def __init__(self, session: Session, process: ScriptProcess) -> None:
         self._session = session
@@ -84,7 +109,7 @@ class Observer:
         now = time.monotonic()
         with self._process.changed:
             stage, use, place = self._session.stage_reached, self._use(), self._session.progress.place
-        # A member whose script has returned may wait for others until it is over.
+        # A member whose script has returned may wait for others, so it ends only when it is over.
         self._clock.look(now, ENDED if is_over else min(stage, Stage.EXPORTING).name.lower(), use, place)
         if now >= self._resources_due and not is_over:
             self._resources_due = now + _RESOURCES_S
@@ -107,6 +132,7 @@ class Observer:
         return uses.get(progress.activity, WORK)
 
     def log_report(self, is_last: bool = False) -> None:
+        """Log the latest report of a training as JSON, every five seconds and at the end."""
         now, report = time.monotonic(), self._session.progress.report
         if report.number <= self._reported or not (is_last or now >= self._report_due):
             return
@@ -152,6 +178,7 @@ class Observer:
         return self._session.rows_committed if self._settings.replay == UNCOMMITTED else self._session.progress.rows_read
 
     def _write(self, now: float) -> None:
+        """Write the status with its latest lines only: the file is replaced every second."""
         status = self.status
         left_out, size = len(status.lines), 0
         while left_out and size + len(status.lines[left_out - 1]) < _KEPT_CHARACTERS:
@@ -190,7 +217,10 @@ class TaskObserver:
         now, clock = time.monotonic(), self._clock
         self._write_due = now + _TASK_WRITE_S
         before = clock.phase
-        clock.look(now, phase, START if before == STARTING else DATA)  # the time belongs to the phase before
+        # The time since the last look belongs to the phase before.
+        clock.look(now, phase, START if before == STARTING else DATA)
+        # Requests are answered while the task waits for further rows, so their time moves from
+        # waiting to work. It is bounded because requests are computed side by side.
         waited_s = clock.time_s.get(DATA, 0.0)
         worked_s = min(self._busy_s - self._counted_s, waited_s)
         self._counted_s += worked_s

@@ -1,4 +1,10 @@
-"""The members in this Python process, stopped where Flink cannot: it never interrupts a function that waits in the driver."""
+"""The members in this Python process, stopped where Flink cannot.
+
+In a local run PyFlink runs functions in threads of the driver, and does not interrupt one that
+waits when its job fails or is cancelled. So a thread of this module looks at all members twice a
+second. It stops a member whose Beam worker has lost Flink, or whose question to Flink has had no
+answer for ten seconds, and takes the statuses that the driver shows on the way.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +30,11 @@ logger = logging.getLogger(__name__)
 ABANDONED_S = 10.0  # longer than a pause of a JVM that collects garbage under load
 LOOK_S = 0.5
 
-_last: dict[tuple[str, str], MemberStatus] = {}  # of stopped members and of predictors' tasks, by group and label
-_members: dict[Member, weakref.ref[SdkHarness] | None] = {}  # with the Beam worker of each
+# Statuses of stopped members and of predictors' tasks, by group and label.
+_last: dict[tuple[str, str], MemberStatus] = {}
+# Running members with the Beam worker of each. The reference is weak, because a worker that has
+# ended is recognized by its absence too.
+_members: dict[Member, weakref.ref[SdkHarness] | None] = {}
 _seen: set[str] = set()  # groups that have had a job or a member in this process
 _jobs: Counter[str] = Counter()  # running jobs of this program, by group
 _lock = threading.Lock()
@@ -33,6 +42,10 @@ _watcher: threading.Thread | None = None
 
 
 def add(member: Member) -> None:
+    """Watch a member from now on. Called in the thread of its Flink function.
+
+    The worker can be found only there, among the callers of the function.
+    """
     global _watcher
     with _lock:
         _members[member] = worker_of_this_thread()
@@ -43,6 +56,7 @@ def add(member: Member) -> None:
 
 
 def discard(member: Member) -> None:
+    """Stop watching a member, and keep its last status for the end of its job."""
     note(member.observer.status)
     with _lock:
         _members.pop(member, None)
@@ -54,6 +68,7 @@ def note(status: MemberStatus) -> None:
 
 
 def begin_groups(groups: Collection[str]) -> None:
+    """Count a job that this program runs for these groups, until `stop_groups`."""
     with _lock:
         _jobs.update(groups)
         _seen.update(groups)
@@ -78,9 +93,12 @@ def forget_groups(groups: Collection[str]) -> None:
 
 
 def statuses(groups: Collection[str]) -> list[MemberStatus]:
+    """Return the status of each member of some groups, or the last one if it has ended."""
+    # The statuses are taken without the lock of this module, as each takes that of its member.
     running = [member.observer.status for member in _snapshot() if member.group in groups]
     with _lock:
         ended = [status for (group, _), status in _last.items() if group in groups]
+    # A script that was started again has both: a running member, and the status of the last one.
     known = {(status.group, status.label) for status in running}
     return running + [status for status in ended if (status.group, status.label) not in known]
 
@@ -90,6 +108,7 @@ def running() -> list[tuple[str, str]]:
 
 
 def seen() -> set[str]:
+    """Groups that have had a job or a member here; the others were linked and never run."""
     with _lock:
         return set(_seen)
 
@@ -99,6 +118,7 @@ def reports(groups: Collection[str]) -> dict[str, Report]:
 
 
 def _stop_abandoned() -> None:
+    """Look at all members until the program ends, in a daemon thread."""
     while True:
         time.sleep(LOOK_S)
         for member in _snapshot():
@@ -112,5 +132,6 @@ def _stop_abandoned() -> None:
 
 
 def _snapshot() -> list[Member]:
+    """Copy of the members, since `Member.stop` needs the lock of this module again."""
     with _lock:
         return list(_members)

@@ -1,4 +1,9 @@
-"""The TensorFlow process of a member, with its work folder, bridge server and log file: start, output and end."""
+"""The TensorFlow process of a member, with its work folder, bridge server and log file.
+
+This module brings together what a process needs at its start: an interpreter, variables, user
+files, GPUs, an address with a token. Locks that have to be held until the process ends travel as
+descriptors that it inherits, so the kernel releases them however it ends.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +42,12 @@ _LOG_FILES = 10  # Flink's default
 
 
 class ScriptProcess:
-    """The process of member `index` of a group; `changed` is the lock of the member's session, notified of its exit."""
+    """The process of member `index` of a group, from its work folder to its log file.
+
+    The object makes the folder, or takes a spare process with one, when it is created; `start`
+    runs the process, and `close` ends it and removes the folder. `changed` is the lock of the
+    member's session, which is notified when the process exits.
+    """
 
     def __init__(self, settings: GroupSettings, group: str, index: int, attempt: int, changed: threading.Condition) -> None:
         self.settings = settings
@@ -49,8 +59,10 @@ class ScriptProcess:
         self.name = f"{settings.operator}, {self.label}"
         log_name = f"{settings.operator}-{group}-{self.label.replace(' ', '-')}-{attempt}"
         self._log_file = open_log_file(log_name, settings.log_file_bytes, settings.log_files)
+        # The rows of the members are spread over the disks that Flink has for temporary files.
         known = places(os.environ, settings.tmp_dirs)
         place = known[index % len(known)]
+        # A worker and its remover may both have been killed, and left the folder of a process.
         sweep(place)
         self._spare = spare.take(settings)
         self._folder = WorkFolder(settings.user_files, place=place) if self._spare is None else self._spare.folder
@@ -86,6 +98,10 @@ class ScriptProcess:
             self._child.stop(grace_s)
 
     def close(self) -> None:
+        """Kill the process if it still runs, and remove what belongs to it. Safe to call twice.
+
+        The process ends first: its server and its files are not taken from under a running script.
+        """
         self.stop(0.0)
         self._folder.remove()
         if self._server is not None:
@@ -100,6 +116,7 @@ class ScriptProcess:
 
     @property
     def resources(self) -> tuple[float, int]:
+        """Seconds of processors and bytes of memory of the process with all that it has started."""
         return (0.0, 0) if self._child is None else (sum(self._child.cpu_times), self._child.memory_bytes)
 
     def stacks(self) -> str:
@@ -107,7 +124,10 @@ class ScriptProcess:
         return f"--- where {self.label} stands ---\n{stacks}"
 
     def lines_before(self) -> str:
-        """Sentence about the lines that its Python runs first, where it has not come to akdl's."""
+        """Sentence about the `.pth` files of a Python that has not run akdl's first lines yet.
+
+        Such a file, or a sitecustomize, runs before any code of akdl, and may block or fail.
+        """
         return "" if os.path.exists(os.path.join(self._folder.private, STACKS_FILE)) else first_lines(self.child.program)
 
     def log(self, line: str) -> None:
@@ -116,6 +136,7 @@ class ScriptProcess:
             self._log_file.write(line)
 
     def error(self, what: str, *details: str) -> TaskError:
+        """Make an error of this member: `what` has failed, `details` in paragraphs, last output."""
         printed = "\n".join(self.child.last_lines)[-_PRINTED_CHARACTERS:]
         tail = f"--- last lines of the process ---\n{printed}" if printed.strip() else ""
         return TaskError(paragraphs(f"{self.name} ({self.settings.main_script}): {what}", *details, tail))
@@ -171,9 +192,12 @@ def launch(
     try:
         environment = variables(settings.intra_op_parallelism, os.environ, python.path, folder, settings.env_vars)
         environment.update(sent)
+        # `akdl replay` runs a failed script again, and needs the seed of its sets and hashes.
         if settings.keep_failed_rows:
             environment.setdefault("PYTHONHASHSEED", str(secrets.randbelow(2**32)))
-        if is_worker_process():  # not in the driver, which its user may suspend with Ctrl-Z
+        # Flink would wait indefinitely for a stopped worker, so its process kills it. The driver
+        # of a local job is spared, as its user may suspend it with Ctrl-Z.
+        if is_worker_process():
             environment["AKDL_STOPPED_S"] = str(STOPPED_S)
         if index == 0 and means_tensorflow_1(settings.operator):
             environment[TF1_OPERATOR] = settings.operator
@@ -186,7 +210,8 @@ def launch(
         fds = [*folder.fds, *python.fds, *(gpus.fds if gpus is not None else ())]
         with python.starting(settings.operator):
             return ChildProcess(command, environment, folder.path, on_line, on_exit, settings.log_lines, fds)
-    finally:  # the process inherits the locks, and holds them from its start on
+    # The process has inherited the locks, and holds them from its start on.
+    finally:
         if gpus is not None:
             gpus.release()
         python.release()

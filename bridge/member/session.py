@@ -1,11 +1,14 @@
-"""The exchange with one TensorFlow process as a state machine, without threads and gRPC.
+"""The exchange with one TensorFlow process as a state machine, step 4 on the path of a row.
 
-Methods return at once; the caller holds the lock of the session, and waits for a property to turn true.
+It has neither threads nor gRPC, so each odd order of events is a test without a process, and a
+simulation drives it with a seed. Methods return at once; the caller holds the lock of the session,
+and waits for a property to turn true.
 
     STARTING --connect--> JOINING --join--> FEEDING --end_input--> TRAINING --report, finish--> EXPORTING --end--> ENDED
     any stage --fail--> FAILED
 
-A stage is skipped where its event arrives early: with the addresses first, `connect` leads to FEEDING.
+A stage is skipped if its event has arrived early: with the addresses first, `connect` leads to
+FEEDING. No event leads back to an earlier stage.
 """
 
 from __future__ import annotations
@@ -35,17 +38,23 @@ class Stage(enum.IntEnum):
 
 
 class ProtocolError(Exception):
-    """A message out of order."""
+    """A message out of order. The call of the process fails with this text."""
 
 
 class _Waiting(NamedTuple):
+    """A chunk in the queue to the script; `extra_input` is 0 for the worker's share."""
+
     rows: int
     extra_input: int
     columns: bytes
 
 
 class WrittenRows:
-    """Rows that a script wrote, on their way to Flink; `take` hands them over, as a row may take hundreds of megabytes."""
+    """Rows that a script wrote, on their way to Flink.
+
+    `take` hands the message over, so that nothing here keeps it: a row may take hundreds of
+    megabytes.
+    """
 
     def __init__(self, output: wire.Output) -> None:
         self.count = output.rows.rows
@@ -60,7 +69,16 @@ class WrittenRows:
 
 
 class Session:
-    """The exchange with one TensorFlow process; up to `queue_bytes` of rows are queued in either direction."""
+    """The exchange with one TensorFlow process: what was sent, received and acknowledged.
+
+    A session belongs to one start of a script. Its bounds are what makes a slow side hold up the
+    other one: a full queue to the script holds up Flink, a full queue to Flink holds up the script.
+
+    Args:
+        attempt: Number of the Flink task's attempt; a process of another one is refused.
+        queue_bytes: Bytes of rows that may be queued in either direction.
+        name: Operator and member, for the log.
+    """
 
     def __init__(self, attempt: int, queue_bytes: int, name: str = "") -> None:
         self.attempt = attempt
@@ -92,6 +110,7 @@ class Session:
     # The side of the TensorFlow process.
 
     def connect(self, hello: wire.Hello) -> None:
+        """Accept the process, once. Its environment may have an akdl with another protocol."""
         if hello.protocol != PROTOCOL:
             raise ProtocolError(
                 f"expected a process with protocol {PROTOCOL} of Flink's worker, got process {hello.pid} with protocol "
@@ -127,6 +146,7 @@ class Session:
 
     @property
     def has_output_room(self) -> bool:
+        """True until the bound is reached. One message may exceed it, so a large row passes too."""
         return self._output_bytes < self._queue_bytes
 
     def add_rows(self, output: wire.Output) -> None:
@@ -140,6 +160,8 @@ class Session:
         """Store the outcome of the script. Rows that it has not read are dropped and counted."""
         if self.outcome is not None:
             raise ProtocolError("the process reported the end of its script twice")
+        # The script's side counts what it has sent, so a message that was lost on the way is an
+        # error, and not a shorter result.
         if outcome.HasField("success") and outcome.success.rows_written != self.rows_out:
             raise ProtocolError(f"expected the {outcome.success.rows_written} rows that the script wrote, got {self.rows_out}")
         self.progress.rows_read = max(self.progress.rows_read, outcome.success.rows_read)
@@ -150,7 +172,8 @@ class Session:
         self._advance()
 
     def report(self, progress: wire.Progress) -> None:
-        if progress.report.number < self.progress.report.number:  # two threads send reports, and the older one may arrive last
+        # Two threads send reports, and the older one may arrive last.
+        if progress.report.number < self.progress.report.number:
             progress.report.CopyFrom(self.progress.report)
         self.progress = progress
         self._advance()
@@ -158,6 +181,7 @@ class Session:
     # The side of the Flink function.
 
     def join(self, cluster: wire.Cluster) -> None:
+        """Store the addresses of the group, for which the process waits before it calls `main`."""
         self.cluster = cluster
         self._advance()
 
@@ -172,8 +196,10 @@ class Session:
         self._is_refused = True
 
     def offer(self, rows: int, columns: bytes, extra_input: int = 0) -> None:
+        """Queue a chunk, whose serialized message is `columns`; the caller has asked `has_room`."""
         if self.has_ended_input:
             raise ProtocolError(f"{rows} rows arrived after the end of input and would be lost")
+        # Extra inputs are the same in all members, so they do not count as rows of the share.
         counted = 0 if extra_input else rows
         self.rows_in += counted
         if self.outcome is not None:
@@ -199,7 +225,8 @@ class Session:
     def take_rows(self) -> list[WrittenRows]:
         taken, self._output, self._output_bytes = self._output, [], 0
         for written in taken:
-            # Not earlier: the output for these rows must be on its way to Flink too.
+            # A commit counts only now, because the output for its rows must be on the way to
+            # Flink too. Otherwise a checkpoint could drop the rows and lack their output.
             self.rows_committed = max(self.rows_committed, written.committed)
         return taken
 
@@ -209,7 +236,10 @@ class Session:
 
     @property
     def awaits_rows(self) -> bool:
-        """The script waits for rows, or has returned before its last one: its member waits for Flink then."""
+        """True if the script waits for rows, or has returned before its last one has arrived.
+
+        In both cases the member waits for Flink, which is not a standstill of the group.
+        """
         return self.progress.waiting if self.outcome is None else not self.has_all_rows
 
     @property
@@ -226,6 +256,7 @@ class Session:
         self._enter(Stage.ENDED)
 
     def fail(self, reason: str) -> None:
+        """Enter FAILED with a reason in one line, which the other members see in their reports."""
         self.reason = reason
         self._enter(Stage.FAILED)
 

@@ -1,4 +1,9 @@
-"""The status of a member, as the driver shows it, and the file next to Flink's logs in which a TaskManager sends it."""
+"""The status of a member, as the driver shows it, and the file in which a TaskManager sends it.
+
+The driver of a job on a cluster has no connection to the TaskManagers except Flink's REST, which
+serves the files in the folder of Flink's logs. So a member replaces a small file there every
+second, and no port has to be opened.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +19,7 @@ from akdl.wire.status_pb2 import MemberStatus
 from bridge.workarounds.beam_workers import is_worker_process
 
 STARTING, JOINING, FEEDING, TRAINING, EXPORTING, ENDED = "starting", "joining", "feeding", "training", "exporting", "ended"
-PHASES = (STARTING, JOINING, FEEDING, TRAINING, EXPORTING, ENDED)  # in this order
+PHASES = (STARTING, JOINING, FEEDING, TRAINING, EXPORTING, ENDED)  # a member never goes back
 WORK, READ, DATA, PEERS, START, EXPORT, LOST = USES = ("work", "read", "data", "peers", "start", "export", "lost")  # of time
 SUFFIX = ".status"
 LAST_SUFFIX = ".ended"
@@ -66,11 +71,13 @@ class Clock:
 class StatusFile:
     """A status in Flink's log folder if Flink has one, else in `folder`, as in a local program.
 
-    The last status has a file of its own, as Flink serves stale ones.
+    The last status has a file with another ending, because Flink's REST serves stale files.
     """
 
     def __init__(self, name: str, now: float, folder: str = "") -> None:
-        if not folder or is_worker_process():  # the shell of a local program may have a FLINK_LOG_DIR for clusters
+        # The shell of a local program may have a FLINK_LOG_DIR that is meant for clusters. With it,
+        # `akdl top` did not find the statuses of local programs.
+        if not folder or is_worker_process():
             folder = log_folder() or folder
         self._path = os.path.join(folder, f"akdl-{name}") if os.path.isdir(folder) else ""
         self._due = now
@@ -83,7 +90,8 @@ class StatusFile:
             return
         self._due = now + WRITE_S
         is_last = status.phase == ENDED
-        with contextlib.suppress(OSError):  # a full disk; the job goes on without the file
+        # The disk may be full. A job does not fail for a status, so it goes on without the file.
+        with contextlib.suppress(OSError):
             with WholeFile(self._path + (LAST_SUFFIX if is_last else SUFFIX), private) as file:
                 file.write(status.SerializeToString())
             if is_last:
