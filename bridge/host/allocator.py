@@ -1,4 +1,8 @@
-"""Memory of rows, which this process frees for the system once the rows have passed."""
+"""Memory of rows, which this process frees for the system once the rows have passed.
+
+glibc's threads keep freed blocks for later, so a Python worker that once had large rows would keep
+their memory.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +11,26 @@ import functools
 from contextlib import suppress
 
 LARGE_ROW_BYTES = 64 << 10
-_USUAL, _SMALL = 2 << 20, 256 << 10  # chunks of usual rows are below 2 MB: mapping them would take 0.1 s per million rows
+# Chunks of usual rows are below 2 MB. To map each of them would take 0.1 s per million rows.
+_USUAL, _SMALL = 2 << 20, 256 << 10
 _M_MMAP_THRESHOLD = -3  # of malloc.h
 
 
 def give_large_blocks_back(rows: int = 1, size: int = 0) -> None:
-    """Return free blocks from 2 MB on to the system, or from 256 KB on where rows are large; glibc would keep up to 32 MB."""
+    """Let free blocks of 2 MB and more return to the system, or of 256 KB where rows are large.
+
+    glibc would keep up to 32 MB. The setting belongs to the process, so one call is enough, and
+    further ones cost a look at a cache.
+
+    Args:
+        rows: Number of rows in a batch.
+        size: Bytes of the batch.
+    """
     _map_from(_SMALL if size > rows * LARGE_ROW_BYTES else _USUAL)
 
 
-@functools.cache  # so a process that has had large rows stays with the smaller limit
+# The cache keeps a process that has had large rows at the smaller limit.
+@functools.cache
 def _map_from(size: int) -> None:
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, size)

@@ -1,4 +1,8 @@
-"""Text for this program's console and for log files; failures to write never fail a job."""
+"""Text for this program's console and for log files.
+
+A failure to write never fails a job: the console may be closed, or a disk full, while the job can
+go on without its text.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +28,8 @@ def warn(text: str) -> None:
 
 
 def tell(text: str) -> None:
-    with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or replaced
+    """Print to stderr, for the user alone. The stream may be closed, replaced or None."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
         print_line(sys.stderr, f"akdl: {text}")
 
 
@@ -36,7 +41,10 @@ def print_line(stream: TextIO, text: str) -> None:
 
 
 class LogFile(RotatingFileHandler):
-    """A log file of lines, for this user only, renamed to `PATH.1` and so on when full; abandoned when it cannot be written."""
+    """A log file of lines, for this user only, renamed to `PATH.1` and so on when it is full.
+
+    It is abandoned at the first error, with one warning in Flink's log.
+    """
 
     def __init__(self, path: str, most_bytes: int = 100 << 20, most_files: int = 10) -> None:
         self._is_open = True
@@ -48,7 +56,8 @@ class LogFile(RotatingFileHandler):
 
     def close(self) -> None:
         self._is_open = False
-        with contextlib.suppress(OSError):  # a network file system may report only now that it is full
+        # A network file system may report only now that it is full.
+        with contextlib.suppress(OSError):
             super().close()
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
@@ -62,4 +71,5 @@ class LogFile(RotatingFileHandler):
 
 
 def _open_own(path: str, flags: int) -> int:
+    # Another user may have planted a link in a folder that both can write to.
     return os.open(path, flags | os.O_NOFOLLOW, 0o600)

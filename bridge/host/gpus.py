@@ -25,7 +25,8 @@ from bridge.folders.user_folders import private_folder, user_place
 
 logger = logging.getLogger(__name__)
 
-QUERY_S = 30.0  # without persistence mode the driver starts up first, which takes seconds per GPU
+# Without persistence mode, the driver starts up for each query, which takes seconds per GPU.
+QUERY_S = 30.0
 _GUARD_S = 10.0
 _POLL_S = 0.05
 _NAME = re.compile(r"[\w./:-]+")  # an index, GPU-<uuid>, MIG-<uuid>, MIG-GPU-<uuid>/1/0
@@ -70,11 +71,15 @@ class Lease:
 
     def release(self) -> None:
         while self._held:
-            os.close(self._held.pop())  # not LOCK_UN, which would end the lease of the child too
+            # LOCK_UN would end the lease of the child too, as both descriptors belong to one lock.
+            os.close(self._held.pop())
 
 
 def lease_for(name: str, count: int | None, wait_s: float) -> Lease | None:
-    """Lease GPUs of this host for a process; None where the host's GPUs are unknown. See `lease`."""
+    """Lease GPUs of this host for a process; None where the host's GPUs are unknown. See `lease`.
+
+    They are unknown without nvidia-smi and the variables, and the process then sees all of them.
+    """
     with refused_at(name, ConfigurationError):
         found = inventory(os.environ)
         if found is None:
@@ -86,10 +91,18 @@ def lease_for(name: str, count: int | None, wait_s: float) -> Lease | None:
 
 
 def lease(count: int | None, inventory: Sequence[str], wait_s: float = 0.0, folder: str | None = None, name: str = "") -> Lease:
-    """Lease free GPUs; ConfigurationError if there are too few.
+    """Lease free GPUs.
 
-    With `count` None it is one GPU if one is free at once, else an empty lease. `wait_s` is for a job that ends soon; a warning
-    says at once who has the GPUs.
+    Args:
+        count: Number of GPUs; None for one if one is free at once, else an empty lease.
+        inventory: GPUs of this host, in the order in which they are tried.
+        wait_s: Seconds to wait for GPUs of a job that is about to end, as after a restart. A
+            warning names the processes that have them at once.
+        folder: Folder of the locks, for tests.
+        name: Name of the process, for the errors of others.
+
+    Raises:
+        ConfigurationError: The host has too few GPUs, or too few were free in time.
     """
     if count == 0 or not inventory:
         if count:
@@ -175,6 +188,8 @@ def _open_device(folder: str, device: str) -> int:
 
 
 def _open(folder: str, name: str) -> int:
+    # The descriptor of a lease reaches the TensorFlow process by `pass_fds` alone, so other
+    # children of this process hold no GPU.
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     return os.open(os.path.join(folder, name), flags, 0o600)
 
@@ -206,8 +221,10 @@ def _try(count: int, inventory: Sequence[str], folder: str, name: str) -> Lease 
                 continue
             closing.callback(os.close, fd)
             locked[device] = fd
+            # The error of a process that gets no GPU names the holder by this text.
             os.truncate(fd, 0)
-            os.write(fd, f"{os.getpid()}{name and ', ' + name}".encode())  # for the error of a process that needs it
+            os.write(fd, f"{os.getpid()}{name and ', ' + name}".encode())
+            # All or nothing: on the way out, the stack closes the files of a part of them.
             if len(locked) == count:
                 closing.pop_all()
                 return Lease(list(locked), list(locked.values()))
@@ -215,6 +232,10 @@ def _try(count: int, inventory: Sequence[str], folder: str, name: str) -> Lease 
 
 
 def _holders(inventory: Sequence[str], folder: str) -> dict[str, str]:
+    """Find holders by trying each lock, for which the caller holds the guard.
+
+    A process that looked without it could make another one fail that leases at this moment.
+    """
     taken = {}
     for device in inventory:
         fd = _open_device(folder, device)

@@ -1,4 +1,8 @@
-"""The Python of TensorFlow processes: an interpreter, or an archive that is unpacked once and kept while locks are held."""
+"""The Python of TensorFlow processes: an interpreter, or an archive that each host unpacks.
+
+An archive is unpacked once into a folder that is named by its checksum, and each process that uses
+it inherits a shared lock on the folder, which is removed after the last of them has ended.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +47,11 @@ class NoAnswerError(ConfigurationError):
 
 
 class Interpreter:
-    """A Python interpreter on this host, held for a process that is about to start and has to inherit `fds`."""
+    """A Python interpreter on this host, held for a process that is about to start.
+
+    The process has to inherit `fds`, the lock of an unpacked environment. After `release` here it
+    is the only one that holds the environment.
+    """
 
     def __init__(self, path: str, fds: tuple[int, ...] = ()) -> None:
         self.path = path
@@ -69,7 +77,8 @@ def open_interpreter(operator: str, python: str | PythonArchive | None) -> Inter
         with refused_at(f"{operator}: pythonEnv {python.origin}", ConfigurationError):
             return _open_archive(python)
     chosen = python or sys.executable
-    if os.path.isdir(chosen):  # a folder that the driver did not see
+    # The driver did not see this folder, which may exist only on this host.
+    if os.path.isdir(chosen):
         chosen = interpreter_in(chosen) or os.path.join(chosen, "bin", "python")
     if not os.access(chosen, os.X_OK):
         raise ConfigurationError(
@@ -79,10 +88,12 @@ def open_interpreter(operator: str, python: str | PythonArchive | None) -> Inter
 
 
 def means_tensorflow_1(operator: str) -> bool:
+    """Return True for operators whose names in Alink stand for TensorFlow 1."""
     return operator.startswith(("TensorFlow", "TFTableModelTrain")) and not operator.startswith("TensorFlow2")
 
 
 def interpreter_in(folder: str) -> str | None:
+    """Find bin/python in a folder, or in its only subfolder, as archives of a folder have it."""
     names = os.listdir(folder)
     for place in [folder, *(os.path.join(folder, name) for name in names if len(names) == 1)]:
         python = os.path.join(place, "bin", "python")
@@ -94,10 +105,12 @@ def interpreter_in(folder: str) -> str | None:
 def _open_archive(archive: PythonArchive) -> Interpreter:
     folder = os.path.join(environment_place(), archive.sha256[:32])
     complete, unpacking = os.path.join(folder, _COMPLETE), f"{folder}-unpacking"
-    lock = hold(folder)  # by the process that is about to start, until its end
+    # The process that is about to start inherits this lock, and holds it until its end.
+    lock = hold(folder)
     try:
         if not os.path.exists(complete):
-            # The process that is first may run for days with the lock of the folder, so others wait for a lock of its own.
+            # The lock of the folder is shared, and processes hold it for days. So the unpacking has
+            # a lock of its own, for which the other processes wait.
             with locked(unpacking):
                 if not os.path.exists(complete):
                     _unpack(archive, folder)
@@ -117,7 +130,8 @@ def _open_archive(archive: PythonArchive) -> Interpreter:
 def _unpack(archive: PythonArchive, folder: str) -> None:
     started = time.monotonic()
     target = os.path.join(folder, "env")
-    shutil.rmtree(target, ignore_errors=True)  # of a process that was killed
+    # A process that was killed while it unpacked has left a part.
+    shutil.rmtree(target, ignore_errors=True)
     path = path_on_host(archive.path)
     found = _fill(target, path, archive.sha256)
     logger.info("pythonEnv %s: unpacked %s in %.1f s: %s", archive.origin, path, time.monotonic() - started, found)
@@ -143,7 +157,8 @@ def _fill(target: str, path: str, sha256: str) -> str:
     conda_unpack = os.path.join(os.path.dirname(python), "conda-unpack")
     if os.path.isfile(conda_unpack):
         _printed(f"{python} {conda_unpack}", *_run([python, conda_unpack], _UNPACK_S))
-    return versions_of(python, no_tensorflow=True)  # a process that needs it looks for it
+    # Only a process that needs TensorFlow looks for it: a function in place of a model does not.
+    return versions_of(python, no_tensorflow=True)
 
 
 def first_lines(python: str) -> str:
@@ -166,6 +181,11 @@ def look_into(python: str, no_tensorflow: bool = False, limit_s: float = _LOOK_S
 
 
 def _run(command: list[str], timeout_s: float, set_variables: Sequence[str] = ()) -> tuple[int, str]:
+    """Run a program as a child with the variables of a script, and return status and output.
+
+    Raises:
+        NoAnswerError: It did not end in time, and was killed with all that it had started.
+    """
     folder = WorkFolder(())
     with contextlib.ExitStack() as closing:
         closing.callback(folder.remove)

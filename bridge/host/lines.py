@@ -1,11 +1,16 @@
-"""Lines of a process's output as a terminal finally shows them: a progress bar only in its last form. Pure."""
+"""Lines of a process's output as a terminal finally shows them. Pure; the time is an argument.
+
+A progress bar of Keras rewrites its line hundreds of times with carriage returns or backspaces.
+A log gets its last form, and one in between every five seconds, to show that the process works.
+"""
 
 from __future__ import annotations
 
 import codecs
 import re
 
-# A script may print endlessly without a line end, and Beam keeps up to 10,000 lines that Flink has not taken.
+# A script may print endlessly without an end of line, and Beam keeps up to 10,000 lines that Flink
+# has not taken, so the length of a line is a bound of memory.
 LINE_CHARACTERS = 1 << 13
 EVERY_S = 5.0  # between the shown versions of a line that is overwritten
 
@@ -13,7 +18,14 @@ _MOVES = re.compile(r"(\n|\r\n|\r|\x08+)")
 
 
 class Lines:
+    """Decoder of one output: `feed` takes bytes as they are read, `end` gives the last line.
+
+    Args:
+        now: Monotonic seconds, as for `feed`.
+    """
+
     def __init__(self, now: float) -> None:
+        # A read may end in the middle of a character, so the decoder has to keep its bytes.
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._line = ""
         self._place = 0  # of the next character
@@ -23,7 +35,8 @@ class Lines:
     def feed(self, printed: bytes, now: float) -> list[str]:
         """Return the complete lines of the output so far; parts of lines longer than `LINE_CHARACTERS`."""
         text = self._decode(printed)
-        if not self._is_overwritten and "\r" not in text and "\x08" not in text:  # most scripts print no bars
+        # Most scripts print no bars, and their output is split without a look at each move.
+        if not self._is_overwritten and "\r" not in text and "\x08" not in text:
             *lines, rest = (self._line + text).split("\n")
             self._shown_at = now if lines else self._shown_at
             self._line, self._place = rest, len(rest)
@@ -34,6 +47,7 @@ class Lines:
         return [cut for line in lines for cut in _cut(line)] + self._cut_off()
 
     def end(self) -> list[str]:
+        """Return the last line if it has no end, with a mark for an incomplete character."""
         rest, self._line, self._place = self._line + self._decode(b"", True), "", 0
         return list(_cut(rest)) if rest else []
 

@@ -1,6 +1,7 @@
 """One child process: started, watched, stopped.
 
-Shutdown rules:
+Scripts, checks of interpreters and unpacking all run as such a child, so that nothing of them stays
+behind, however this process ends. Shutdown rules:
 - A process is always the leader of its own session, so it can be killed together with all processes that its script starts.
 - It ends when its script ends, and gets `patience_s` for that; then SIGTERM to the group, then SIGKILL.
 - When the leader has exited, the rest of its group is killed before the leader is reaped. Until then the system cannot give
@@ -33,8 +34,12 @@ STACKS_S = 2.0
 STACKS_LIMIT = 20_000  # characters
 _READ_BYTES = 1 << 16
 _LOOK_S = 0.5
-_LAST_LINES_S = 10.0  # for what a busy host has not read yet; nothing is left of a failure's reason otherwise
-_MARK = "_AKDL_CHILD"  # a variable that our processes do not remove from their environment
+# A busy host may not have read the last lines yet, and they have the reason of a failure. With one
+# second in this place, errors sometimes lacked it.
+_LAST_LINES_S = 10.0
+# The variable by which daemons of a script are found. Its name lacks the prefix of the variables
+# that our processes remove from their environment.
+_MARK = "_AKDL_CHILD"
 _FRAMES = 3  # of a place
 _LOOKS = 10  # for processes that have left the group, and may fork meanwhile
 
@@ -48,7 +53,19 @@ _MEANINGS = {
 
 
 class ChildProcess:
-    """A running child; threads call `on_line` for each line of output, and `on_exit` after the end of its group."""
+    """A running child, from the start of the object to `on_exit`.
+
+    Two threads belong to it: one reads the output, and one waits for the exit.
+
+    Args:
+        command: Program and arguments.
+        environment: All variables of the child; none of this process is added but our own.
+        folder: Current folder of the child.
+        on_line: Called for each line of output, by the thread that reads.
+        on_exit: Called once all processes of the group are gone, by the thread that waits.
+        kept_lines: Number of last lines to keep for errors.
+        pass_fds: Descriptors that the child inherits, such as locks.
+    """
 
     def __init__(
         self,
@@ -67,9 +84,12 @@ class ChildProcess:
         self._exited = threading.Event()
         self._has_all_lines = threading.Event()
         self._mark = secrets.token_hex(16)
+        # Nothing is ever written into this pipe. The kernel closes our end when this process ends,
+        # also by SIGKILL, and the child exits when it sees the end of the pipe.
         child_end, self._life_line = os.pipe()
         try:
-            # No preexec_fn and no fork of our own: both are unsafe in a process that runs gRPC threads.
+            # There is neither a preexec_fn nor a fork of our own: both are unsafe in a process that
+            # runs gRPC threads.
             self._process = subprocess.Popen(
                 command,
                 env={**environment, "AKDL_PARENT_FD": str(child_end), _MARK: self._mark},
@@ -89,7 +109,10 @@ class ChildProcess:
         threading.Thread(target=self._reap, name="akdl-reap", daemon=True).start()
 
     def pass_on(self, on_line: Callable[[str], None], on_exit: Callable[[], None]) -> None:
-        """Call other functions from now on, the first one also for the lines that were read already."""
+        """Call other functions from now on, as a spare process gets a member only later.
+
+        `on_line` is called for the lines that were read already too, such as warnings of an import.
+        """
         self._on_line, self._on_exit = on_line, on_exit
         for line in self.last_lines:
             on_line(line)
@@ -107,7 +130,10 @@ class ChildProcess:
 
     @property
     def exit_status(self) -> int | None:
-        """None while it runs, else as subprocess.Popen.returncode: negative for a signal."""
+        """None while it runs, else as subprocess.Popen.returncode: negative for a signal.
+
+        The status appears only after the group is gone and the last lines have been read.
+        """
         return self._process.returncode if self._exited.is_set() else None
 
     @property
@@ -127,6 +153,7 @@ class ChildProcess:
         return int(self._sum(lambda process: process.memory_info().rss))
 
     def _sum(self, number: Callable[[psutil.Process], float]) -> float:
+        """Add up a number of the child and its descendants, which may end at any moment."""
         total = 0.0
         with contextlib.suppress(psutil.Error):
             leader = psutil.Process(self.pid)
@@ -150,19 +177,23 @@ class ChildProcess:
         return f"<ChildProcess {self.pid}: {describe_exit(self.exit_status)}>"
 
     def _read_lines(self) -> None:
+        """Read the output until the pipe ends, or is empty after the child has exited."""
         assert self._process.stdout is not None
         lines = Lines(time.monotonic())
         with self._process.stdout as stream:
             poll = select.poll()
             poll.register(stream, select.POLLIN)
             while True:
+                # This is read before the pipe, because lines may arrive until the child has exited.
                 has_ended = self._process.returncode is not None
                 if poll.poll(_LOOK_S * 1000):
                     printed = os.read(stream.fileno(), _READ_BYTES)
                     if not printed:
                         break
                     self._pass_on(lines.feed(printed, time.monotonic()))
-                elif has_ended:  # a child in another session holds the pipe, which is empty
+                # A process in another session may hold the empty pipe open, so its end may never
+                # come. The reading goes on, as that process may print something.
+                elif has_ended:
                     self._has_all_lines.set()
         self._pass_on(lines.end())
         self._has_all_lines.set()
@@ -172,27 +203,37 @@ class ChildProcess:
             self._lines.append(line)
             try:
                 self._on_line(line)
-            except Exception:  # a broken console must not stop the reading: the child would block on a full pipe
+            # A broken console must not stop the reading: the child would block on a full pipe.
+            except Exception:
                 logging.getLogger(__name__).exception("cannot pass on a line of process %d", self.pid)
 
     def _reap(self) -> None:
+        """Wait for the child in a thread of its own, and end all that it leaves behind."""
+        # WNOWAIT leaves the leader a zombie, so the number of its group cannot belong to others
+        # while the rest of the group is killed.
         os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
         self._signal_group(signal.SIGKILL)
         _kill_escaped(self._mark)
         self._process.wait()
-        self._has_all_lines.wait(_LAST_LINES_S)  # the last ones may still be in the pipe
+        # The last lines may still be in the pipe.
+        self._has_all_lines.wait(_LAST_LINES_S)
         os.close(self._life_line)
         self._exited.set()
         self._on_exit()
 
     def _signal_group(self, number: int) -> None:
         if not self._exited.is_set():
-            with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS: a group of zombies
+            # macOS answers with PermissionError where a group has only zombies.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, number)
 
 
 def _kill_escaped(mark: str) -> None:
-    """Kill processes that have left the group of a child; they have its mark among their variables."""
+    """Kill processes that have left the group of a child; they have its mark among their variables.
+
+    One that is found may have started another one since the list of processes was made, so this
+    looks again until nothing is found.
+    """
     for _ in range(_LOOKS):
         found = (_marked(pid, mark) for pid in psutil.pids())
         escaped = [process for process in found if process is not None]
@@ -208,7 +249,8 @@ def _marked(pid: int, mark: str) -> psutil.Process | None:
     try:
         process = psutil.Process(pid)
         return process if process.environ().get(_MARK) == mark else None
-    except (psutil.Error, OSError):  # of another user, or gone
+    # The process is gone, or belongs to another user, whose variables cannot be read.
+    except (psutil.Error, OSError):
         return None
 
 
@@ -232,6 +274,8 @@ def stacks_of(pid: int, path: str) -> str:
         if receiver is not None:
             receiver.send_signal(signal.SIGUSR2)
     size, deadline = before, time.monotonic() + STACKS_S
+    # faulthandler does not report that it has finished: the stacks are complete when the file has
+    # grown, and then has the same size twice.
     while time.monotonic() < deadline:
         written = _size(path)
         if before < written == size:
@@ -244,6 +288,10 @@ def stacks_of(pid: int, path: str) -> str:
 
 
 def _catches_sigusr2(process: psutil.Process) -> bool:
+    """Return True if the signal does not end a process. Only Linux shows the handlers of others.
+
+    `pythonEnv` may name a shell script, whose shell has no handler and Python as its child.
+    """
     if not psutil.LINUX:
         return True
     with open(f"/proc/{process.pid}/status", encoding="utf-8", errors="replace") as file:
@@ -256,6 +304,7 @@ def _size(path: str) -> int:
 
 
 def describe_exit(status: int | None) -> str:
+    """Words for an exit status, with the usual meaning of a signal; None means that it runs."""
     if status is None:
         return "running"
     if status >= 0:
