@@ -1,4 +1,10 @@
-"""The address of a member: a host address that other hosts can reach, and two ports, bound with SO_REUSEPORT, not listening."""
+"""The address of a member: a host address that other hosts can reach, and two ports.
+
+TensorFlow needs all addresses of a group before it starts a server, so a port has to be chosen, and
+kept from other programs, before anything listens on it. Here it is bound with SO_REUSEPORT and
+never listens: TensorFlow, which sets the option too, can listen on it, and no other program gets
+it.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +19,17 @@ import psutil
 
 from bridge.exceptions import ConfigurationError
 
-# Reserved by RFC 5737 and 3849. Nothing is sent to them: they select the interface of the default route.
+# These addresses are reserved by RFC 5737 and 3849. Nothing is sent to them: they only select the
+# interface of the default route.
 _OUTSIDE = ("192.0.2.1", "2001:db8::1")
 
 
 class Address(NamedTuple):
-    """TensorFlow's server of a member at `port`, and member 0's group server at `group_port`."""
+    """Address of a member, which travels to all others as an element of Flink.
+
+    TensorFlow's server listens at `port`. Each member reserves a `group_port`, of which only that
+    of member 0 is used, for the group's server.
+    """
 
     host: str
     port: int
@@ -35,6 +46,7 @@ class Address(NamedTuple):
 
 
 def with_port(host: str, port: int) -> str:
+    """Join host and port; an IPv6 address needs brackets, as it has colons itself."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -51,7 +63,14 @@ def folder_id(path: str) -> str:
 
 
 def own_host(network: str | None = None) -> str:
-    """Return an address of this host for others, in `network` if given: its name's IPv4, the default route's, then any."""
+    """Return an address of this host for others.
+
+    Without `network` these are tried: the IPv4 of the host's name, the interface of the default
+    route, then any address that is not a loopback, and 127.0.0.1 for a host without a network.
+
+    Raises:
+        ConfigurationError: The host has no address in `network`.
+    """
     own = own_addresses()
     if network is not None:
         inside = ipaddress.ip_network(network, strict=False)
@@ -66,6 +85,7 @@ def own_host(network: str | None = None) -> str:
     except OSError:
         named = "127.0.0.1"
     others_reach = [address for address in own if not ipaddress.ip_address(address).is_loopback]
+    # /etc/hosts often maps the host's own name to a loopback address, which other hosts cannot use.
     if named in others_reach:
         return named
     return next(filter(None, [*map(address_towards, _OUTSIDE), *others_reach]), "127.0.0.1")
@@ -73,7 +93,8 @@ def own_host(network: str | None = None) -> str:
 
 def own_addresses() -> list[str]:
     """Return the addresses of the interfaces that are up, IPv4 first, without addresses that have a scope."""
-    up = {name for name, state in psutil.net_if_stats().items() if state.isup}  # without aliases such as eth0:1
+    # psutil lists an alias such as eth0:1 among the addresses, but not among the interfaces.
+    up = {name for name, state in psutil.net_if_stats().items() if state.isup}
     found = [
         (each.family, each.address)
         for name, addresses in psutil.net_if_addrs().items()
@@ -84,15 +105,21 @@ def own_addresses() -> list[str]:
 
 
 def reserve(group: str, index: int, attempt: int) -> tuple[int, int]:
+    """Choose two free ports for a member, and hold them until `release`."""
     holders = [_bound(0), _bound(0)]
-    release(group, index, attempt)  # a previous task may have failed before it released its ports
+    # A previous task may have failed before it released its ports.
+    release(group, index, attempt)
     with _lock:
         _held[group, index, attempt] = holders
     return holders[0].getsockname()[1], holders[1].getsockname()[1]
 
 
 def hold(group: str, index: int, attempt: int, address: Address) -> None:
-    """Reserve the ports of a member here too: the Python process that reserved them may end now."""
+    """Reserve the ports of a member here too: the Python process that reserved them may end now.
+
+    Both processes hold the ports for a moment, so there is no gap in which another program could
+    take one. In a local run both are the same process, which holds them already.
+    """
     with _lock:
         if (group, index, attempt) in _held:
             return
@@ -118,6 +145,7 @@ _lock = threading.Lock()
 
 
 def _bound(port: int) -> socket.socket:
+    """Bind a port, 0 for any free one, on all interfaces, without listening."""
     holder = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         if hasattr(socket, "SO_REUSEPORT"):
@@ -130,6 +158,8 @@ def _bound(port: int) -> socket.socket:
 
 
 def address_towards(target: str) -> str | None:
+    """Return the address from which this host would send to another one; None without a route."""
+    # To connect a datagram socket sends nothing; the system only chooses the interface.
     with socket.socket(socket.AF_INET6 if ":" in target else socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect((target, 9))

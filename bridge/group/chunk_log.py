@@ -16,7 +16,13 @@ _LOOK_AGAIN_S = 0.5  # a waiting reader notices within this time that its call h
 
 
 class ChunkLog:
-    """Serialized messages `Chunk`; the last is an end mark with the number of all rows and the checksum of all columns."""
+    """Serialized messages `Chunk`, each with its length in front, in the order of arrival.
+
+    The last message is an end mark with the number of all rows and the checksum of all columns.
+    One thread, that of the Flink function, appends; each reader has a thread of gRPC and a place
+    of its own, so a slow host holds up no other. Messages stay until the group ends, because a
+    reader that has lost its connection starts over from any of them.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -37,8 +43,10 @@ class ChunkLog:
     def read(self, start: int, is_wanted: Callable[[], bool]) -> Iterator[bytes]:
         """Yield the messages as they arrive, up to the end mark, or until the log is closed or `is_wanted` turns false."""
         place, number = 0, 0
-        self._wait_for_more(0, is_wanted)  # the first chunk creates the file
-        with suppress(FileNotFoundError), open(self._path, "rb", buffering=0) as file:  # it may have been removed just now
+        # The first chunk creates the file.
+        self._wait_for_more(0, is_wanted)
+        # `close` may have removed the file just now.
+        with suppress(FileNotFoundError), open(self._path, "rb", buffering=0) as file:
             while self._wait_for_more(place, is_wanted):
                 (size,) = _HEAD.unpack(_read(file.fileno(), place, _HEAD.size))
                 if number >= start:
@@ -46,6 +54,7 @@ class ChunkLog:
                 place, number = place + _HEAD.size + size, number + 1
 
     def close(self) -> None:
+        """Remove the file, and let its readers end. Safe to call twice."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -53,6 +62,8 @@ class ChunkLog:
                 os.remove(self._path)
 
     def _write(self, message: bytes, is_last: bool = False) -> None:
+        # Readers look at `_size` alone, which grows only after the whole message is in the file.
+        # So no lock is held while the disk is slow.
         write_at(self._path, self._size, _HEAD.pack(len(message)))
         write_at(self._path, self._size + _HEAD.size, message)
         with self._changed:
@@ -71,7 +82,8 @@ class ChunkLog:
 
 def _read(fd: int, place: int, size: int) -> bytes:
     data = b""
-    while len(data) < size:  # the system reads at most 2 GB at once
+    # The system reads at most 2 GB at once.
+    while len(data) < size:
         more = os.pread(fd, size - len(data), place + len(data))
         if not more:
             raise EOFError(f"the chunk log ends before byte {place + size}")

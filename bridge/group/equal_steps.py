@@ -15,11 +15,17 @@ from bridge.codec.ipc import read_batch, write_batch
 from bridge.exceptions import BridgeError
 from bridge.settings import DROP, OFF, PAD
 
-HELD_ROWS = 128  # the largest possible number of upstream subtasks, by which shares can differ
+# Each subtask in front of the exchange deals its rows in turn, so its shares differ by a row at
+# most, and all shares by the number of such subtasks. This is the largest number that there can be.
+HELD_ROWS = 128
 
 
 class Tail:
-    """The end of a share: passes chunks on and holds those needed to make the share shorter or longer."""
+    """The end of a share: passes chunks on, and holds back what the end may need.
+
+    For "drop" it holds the last 128 rows, because a row that the script has got cannot be taken
+    back. For "pad" and "repeat" it holds the last chunk, whose rows are copied.
+    """
 
     def __init__(self, mode: str, weight_column: str | None = None) -> None:
         self._mode = mode
@@ -29,8 +35,10 @@ class Tail:
         self._last: pa.RecordBatch | None = None
 
     def push(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+        """Add a chunk, and return the chunks that the script may have now."""
         if self._mode != DROP:
-            self._last = batch if self._mode != OFF else None  # a batch may be large
+            # A batch may be large, so it is not held when nothing copies its rows.
+            self._last = batch if self._mode != OFF else None
             return [batch]
         self._held.append(batch)
         self._rows_held += batch.num_rows
@@ -51,7 +59,8 @@ class Tail:
         missing = max(sizes) - own
         if self._mode == OFF or missing == 0:
             return []
-        assert self._last is not None or sample  # another share is longer, so its member has sent a row
+        # Another share is longer, so its member has sent a row to this one.
+        assert self._last is not None or sample
         rows = read_batch(sample) if self._last is None else self._last
         added = rows.take(pa.array(np.arange(missing) % rows.num_rows))
         if self._mode == PAD:
@@ -61,6 +70,7 @@ class Tail:
         return [added]
 
     def _dropped(self, surplus: int) -> list[pa.RecordBatch]:
+        """Return the held rows without the last `surplus` of them."""
         if surplus > self._rows_held:
             raise BridgeError(
                 f"equalSteps='drop': expected shares that differ by at most {HELD_ROWS} rows, got {surplus}; set 'pad' or "

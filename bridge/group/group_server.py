@@ -1,4 +1,8 @@
-"""Member 0's server, to which all members report; calls carry a token and the attempt, so leftovers are refused."""
+"""Member 0's server, to which all members report.
+
+The bridge workers of a group have no other connection to each other. Calls carry a token and the
+number of the attempt, so that a member which is left over from a failed attempt is refused.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,16 @@ STOP_S = 1.0
 
 
 class GroupServer:
-    """Answers reports, and sends chunks of extra inputs to other hosts. It shares no lock with the rows of member 0."""
+    """Server for reports, and for extra inputs of other hosts.
+
+    It shares no lock with the rows of member 0, which a hundred reports a second would hold up.
+
+    Args:
+        host: Address on which it listens, the one that was sent to all members.
+        certificate: Key and certificate of the job, which both ends have to present; None for
+            calls in plain text.
+        states: Store of an earlier server of this attempt, whose script has been started again.
+    """
 
     def __init__(
         self,
@@ -41,7 +54,7 @@ class GroupServer:
         self._lock = threading.Lock()
         self._states = states or StateStore()
         calls = thread_pool_executor.shared_unbounded_instance()  # type: ignore[no-untyped-call]  # see bridge.member.bridge_server
-        # The port is shared, because its reservation is still open.
+        # The port is shared (SO_REUSEPORT), because its reservation is still open.
         self._server = guarded_server(calls, token, "the call does not carry the token of this group", shares_port=True)
         handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
             "Report": grpc.unary_unary_rpc_method_handler(self._report, MemberReport.FromString, GroupState.SerializeToString)
@@ -71,6 +84,7 @@ class GroupServer:
             return self._states.answer(report, time.monotonic())
 
     def _send_extra_inputs(self, request: ExtraInputsRequest, context: grpc.ServicerContext) -> Iterator[bytes]:
+        """Yield chunks at the speed of the reader: gRPC asks for the next one when it has room."""
         self._check_attempt("the member", request.attempt, context)
         assert self._chunk_log is not None
         yield from self._chunk_log.read(request.taken, context.is_active)

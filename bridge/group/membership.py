@@ -1,4 +1,9 @@
-"""A member's view of its group, and the reports it sends to member 0, at once where other members wait for the change."""
+"""A member's view of its group, and the reports that it sends to member 0.
+
+A thread reports the member's state and stores the states of the answer. A change that other members
+wait for is reported at once, everything else at an interval that grows with the group, so that
+member 0 gets about a hundred reports a second from a group of any size.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +32,12 @@ _SAMPLE_S = 12.0  # for a large row; a member that sends no other report for LOS
 class Membership:
     """The last known states of all members, and the channel to member 0. A group of one has no channel.
 
-    `before` is the membership of the script that ran before in the same attempt: members that have left do not report again.
+    Args:
+        changed: Lock of the member, under which the known states are read and written. No call is
+            made with it.
+        own_state: Returns the member's current state; called with the lock held.
+        before: Membership of the script that ran before in the same attempt. Its states are taken
+            over, because members that have left do not report again.
     """
 
     def __init__(
@@ -65,6 +75,7 @@ class Membership:
         self._answered = 0.0
 
     def join(self, addresses: Sequence[Address], chunk_log: ChunkLog | None = None) -> None:
+        """Begin to report, and in member 0 to answer, once all addresses are known."""
         with self._changed:
             self._known.hosts = [address.host for address in addresses]
         if len(addresses) == 1:
@@ -85,12 +96,18 @@ class Membership:
         self._thread.start()
 
     def leave(self) -> None:
+        """Report the last state, close the channel, and end the thread; in member 0 the server too.
+
+        Without this report the others would wait for an end or a failure that has happened. If
+        member 0 does not answer, this gives up after two seconds.
+        """
         if self._channel is not None and self._thread is not None and not self._stopped.is_set():
             self._stopped.set()
             self._thread.join(_LAST_ANSWER_S)
             if not self._thread.is_alive():
                 self._report(self._state(), _LAST_ANSWER_S)
-            self._channel.close()  # ends calls without an answer
+            # This ends a call without an answer, for which the thread still waits.
+            self._channel.close()
             self._thread.join()
         if self._server is not None:
             self._server.stop()
@@ -116,6 +133,7 @@ class Membership:
 
     @property
     def unanswered_s(self) -> float:
+        """Seconds since the last answer of member 0, or since this member began to report."""
         return time.monotonic() - self._answered if self._answered else 0.0
 
     def ask_all(self) -> None:
@@ -156,7 +174,9 @@ class Membership:
                 self._report(state, _ANSWER_S, wants_all)
 
     def _report(self, state: MemberState, timeout_s: float, wants_all: bool = False) -> None:
-        if not self._reporting.acquire(timeout=timeout_s):  # one report at a time keeps the versions in order
+        # One report at a time keeps the versions in order: `ask_all` and `leave` run in other
+        # threads than the regular reports.
+        if not self._reporting.acquire(timeout=timeout_s):
             return
         try:
             self._reported = time.monotonic()
@@ -172,6 +192,8 @@ class Membership:
             has_sample = report.sample or report.wants_sample
             try:
                 answer = self._call(report, metadata=self._metadata, timeout=_SAMPLE_S if has_sample else timeout_s)
+            # A lost report is not repeated, since the next one has the latest state anyway. What
+            # follows from a lasting loss is up to `bridge.errors.diagnosis`.
             except grpc.RpcError as error:
                 self.last_error = f"{error.code().name}: {error.details()}"
                 return
@@ -183,6 +205,7 @@ class Membership:
             self._reporting.release()
 
     def _take_answer(self, answer: GroupState, report: MemberReport) -> None:
+        """Store the states of an answer, and wake the Flink function if it may wait for them."""
         state = report.state
         with self._changed:
             if answer.is_all:

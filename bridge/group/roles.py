@@ -7,6 +7,10 @@ from collections.abc import Sequence
 
 
 def role(index: int, num_workers: int) -> tuple[str, int]:
+    """Return task type and task index of a member in TF_CONFIG.
+
+    TensorFlow counts workers apart from the chief, so worker 0 of TF_CONFIG is member 1.
+    """
     if index == 0:
         return "chief", 0
     if index < num_workers:
@@ -15,6 +19,7 @@ def role(index: int, num_workers: int) -> tuple[str, int]:
 
 
 def label(index: int, num_workers: int) -> str:
+    """Name of a member in errors and logs, with the type and the number of TF_CONFIG."""
     kind, number = role(index, num_workers)
     return f"{kind} {number}"
 

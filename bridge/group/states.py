@@ -1,4 +1,8 @@
-"""The known states of a group, and the conclusions that each member draws from them. Pure."""
+"""The known states of a group, and the conclusions that each member draws from them. Pure.
+
+No member decides for the others. All of them know the same states and draw the same conclusions, so
+each decides for itself whether it is done, has failed, or holds up the group.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +34,13 @@ def awaited(still: Sequence[_State]) -> _State:
 
 
 class KnownStates:
+    """The last known state of each member, its own included. The caller holds the member's lock.
+
+    Two parts of a state have different ages. Its essence, such as the phase, arrives with each
+    change. Its progress arrives only while this member stands still and asks for all states; at
+    other times all members count as active.
+    """
+
     def __init__(self, settings: GroupSettings) -> None:
         self._settings = settings
         self._states: dict[int, MemberState] = {}
@@ -54,9 +65,11 @@ class KnownStates:
         return all(self._phase(index) == ENDED for index in members)
 
     def returned(self, index: int) -> list[str]:
+        """Names of the other members whose scripts have returned, for errors of this one."""
         return [self._name(other) for other in self._settings.deciding if other != index and self._phase(other) == ENDED]
 
     def wishes(self, index: int) -> Wishes:
+        """Requests to this member's process, which travel in the answer to its report."""
         state = self._states[index]
         is_still = state.idle_s >= MISSED_S and not state.waiting
         wants_files = any(each.wants_files for each in self._states.values())
@@ -117,14 +130,19 @@ class KnownStates:
         stuck = [state for state in running if not state.waiting and state.index in self._settings.deciding]
         if not stuck or any(state.idle_s < idle_s for state in running if not state.waiting):
             return None
+        # The end of another member is progress too: the others may go on because of it, and the
+        # error of one that has failed is on its way.
         over = [state for state in self._states.values() if state.phase in (ENDED, FAILED)]
         if any(state.idle_s + state.silent_s < idle_s for state in over):
             return None
+        # Flink deals rows in turn. With a full queue in front of a stuck member it is that member
+        # that holds up Flink, and so the members that wait for Flink.
         if any(state.waiting for state in running) and not any(state.input_full for state in stuck):
             return None
         return awaited(stuck).index
 
     def is_deserted_by(self, index: int) -> bool:
+        """Return True if this member only serves workers, and all of them stand still."""
         deciding = self._settings.deciding
         running = [state for state in self._states.values() if state.index in deciding and state.phase != ENDED]
         stand_still = [state for state in running if not state.waiting and state.idle_s >= LEFT_ALONE_S]
@@ -137,6 +155,7 @@ class KnownStates:
         return is_server and not any(self._phase(other) == FAILED for other in deciding)
 
     def describe(self) -> str:
+        """Table of all members for an error, a line each."""
         return "\n".join(self._describe(index) for index in range(self._settings.size))
 
     def _describe(self, index: int) -> str:
