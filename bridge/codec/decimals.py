@@ -1,4 +1,8 @@
-"""Decimal numbers as plain text and back. Pure."""
+"""Decimal numbers as plain text and back. Pure.
+
+On the channels a DECIMAL is text, because no number of an Example or a tensor holds all of its
+digits. The functions work on whole columns; Python's `decimal` would take a call for each cell.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +34,11 @@ def plain_text(numbers: pa.Array) -> pa.Array:
 
 
 def from_text(values: Values, decimal_type: pa.DataType) -> pa.Array:
-    """Numbers from text; UnfitError for text that is not a number, or that the type cannot hold exactly."""
+    """Numbers from text; UnfitError if it is not a number, or not exactly one of the type.
+
+    Arrow parses columns that it reads correctly. Others are read cell by cell, which is slow but
+    finds the first value that does not fit.
+    """
     text = values.binary()
     try:
         digits = text.cast(pa.string())
@@ -53,9 +61,11 @@ def _cannot_overflow(values: Values, text: pa.Array, scale: int) -> bool:
 
 
 def _without_point(numbers: pa.Array) -> pa.Array:
+    """Digits of the numbers as text, without the point: Arrow stores a decimal as an integer."""
     size, buffers, offset = len(numbers), numbers.buffers(), numbers.offset
     if numbers.type.precision > _DIGITS_OF_INT64:
         return pa.Array.from_buffers(pa.decimal128(_MOST_DIGITS, 0), size, buffers, offset=offset).cast(pa.string())
+    # Numbers of up to 18 digits are the lower half of their 128 bits.
     low = np.frombuffer(buffers[1], "<i8", 2 * size, 16 * offset)[::2]
     return pa.array(low, mask=None if numbers.null_count == 0 else np.asarray(numbers.is_null())).cast(pa.string())
 

@@ -1,4 +1,8 @@
-"""Record batches to and from the bytes of Flink's ArrowSerializer: a stream of one batch. Pure."""
+"""Record batches to and from the bytes of Flink's ArrowSerializer: a stream of one batch. Pure.
+
+This is the form of a chunk between the JVM and Python. Flink's own Arrow in Java reads and writes
+it in `RowsToArrow.java` and `ArrowToRows.java`.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ from bridge.schema import Schema
 with suppress(ImportError):  # closes CVE-2023-47248 in the pyarrow 11 of Flink 1.20
     import pyarrow_hotfix  # noqa: F401
 
+# The end mark of an Arrow stream: a continuation and a length of 0.
 _END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
@@ -27,8 +32,12 @@ def write_batch(batch: pa.RecordBatch) -> bytes:
 
 
 def write_parts(batch: pa.RecordBatch, size: int | None = None) -> Iterator[bytes]:
-    """Yield a stream of one batch in parts of about `size` bytes. The batch is not held once the first is out."""
-    # `serialize` allocates once, as much as it takes; a growing buffer would be copied again and again.
+    """Yield a stream of one batch in parts of about `size` bytes, or in one part without a size.
+
+    The batch is not held once the first part is out, as it may have a hundred megabytes.
+    """
+    # `serialize` allocates once, as much as it takes. A stream's buffer grows, and is copied again
+    # and again.
     head, body = batch.schema.serialize(), batch.serialize()
     del batch
     if size is None or len(body) <= size:

@@ -1,4 +1,8 @@
-"""Dates, times and timestamps from numbers or text. Pure."""
+"""Dates, times and timestamps that a script has written, as numbers or as text. Pure.
+
+Only exact values pass. More digits than the declared type has are an error and are not cut off, and
+so is a year outside of 1 to 9999.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,8 @@ _RANGES = {
     Kind.TIMESTAMP: _YEARS_1_TO_9999,
     Kind.TIMESTAMP_LTZ: _YEARS_1_TO_9999,
 }
-# Arrow's parsers take more than this, such as "20240229" and other time zones.
+# Arrow's parsers accept more than this, such as "20240229" and other time zones, so the form is
+# checked before a text is parsed.
 _CLOCK = r"\d\d:\d\d(:\d\d(\.\d{1,6})?)?"
 _FORMS = {
     Kind.DATE: r"^\d{4}-\d\d-\d\d$",
@@ -73,11 +78,12 @@ def _parse(text: pa.Array, kind: Kind) -> NDArray[np.int64]:
     trimmed = pc.utf8_trim_whitespace(text.cast(pa.string()))
     if not pc.all(pc.match_substring_regex(trimmed, _FORMS[kind]), min_count=0).as_py():
         raise pa.ArrowInvalid(f"not all are a {kind.value}")
-    if kind is Kind.TIME:  # Arrow before 17 cannot parse a time alone
+    # Arrow before 17 cannot parse a time alone.
+    if kind is Kind.TIME:
         trimmed = pc.binary_join_element_wise("1970-01-01", trimmed, " ")
     if kind is Kind.TIMESTAMP_LTZ:
         trimmed = pc.replace_substring_regex(trimmed, r"(Z|\+00:00)$", "")
-    # pyarrow 11 of Flink 1.20 cannot parse a date alone
+    # The pyarrow 11 of Flink 1.20 cannot parse a date alone, so it is read as a timestamp first.
     points = trimmed.cast(pa.timestamp("us"))
     points = points.cast(pa.date32()).cast(pa.int32()) if kind is Kind.DATE else points.cast(pa.int64())
     numbers: NDArray[np.int64] = points.fill_null(0).to_numpy()
@@ -85,6 +91,7 @@ def _parse(text: pa.Array, kind: Kind) -> NDArray[np.int64]:
 
 
 def _refuse_first(text: pa.Array, kind: Kind) -> None:
+    """Name the first text that cannot be read; Arrow's error has no position."""
     for position, value in enumerate(text.to_pylist()):
         try:
             _parse(pa.array([value], pa.binary()), kind)

@@ -1,4 +1,9 @@
-"""The message `Rows` to Arrow arrays, checked against the expected columns by vector operations. Pure."""
+"""The message `Rows` to Arrow arrays, step 7 on the path of a row. Pure.
+
+A script, or a model, may have written anything, and Arrow and Flink read buffers without looking.
+So each column is checked here against the declared type before it becomes an array, by operations
+on whole columns; single cells are looked at only to name the one that does not fit.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +32,13 @@ _DOUBLE_BYTES = 8
 
 
 class ColumnDecoder:
+    """Decoder of the messages of one writer, whose rows it counts for errors.
+
+    Args:
+        schema: The declared columns of the output.
+        source: Name of the writer, with which errors begin.
+    """
+
     def __init__(self, schema: Schema, source: str = "the script") -> None:
         self.arrow_schema = arrow_schema(schema)
         """The names and types of the arrays."""
@@ -36,7 +48,14 @@ class ColumnDecoder:
         self._rows = 0
 
     def decode(self, message: Rows) -> list[pa.Array]:
-        """Return the columns of a message in the order of the schema; RowError where something does not fit the schema."""
+        """Return the columns of a message in the order of the schema.
+
+        A column that the message lacks is null in all rows, if the schema permits it.
+
+        Raises:
+            RowError: A column is unknown, or a cell does not fit. Its row is counted from the
+                first row of the writer on, not of the message.
+        """
         given = {column.name: column for column in message.columns}
         unknown = sorted(given.keys() - self._names)
         if unknown:
@@ -51,7 +70,8 @@ class ColumnDecoder:
     def _read(self, reader: _Reader, message: ColumnMessage | None, rows: int) -> pa.Array:
         try:
             return reader.read(message, rows)
-        except UnfitError as bad:  # its position is that of the row
+        # A reader has turned the position of an element of an array into the position of its row.
+        except UnfitError as bad:
             raise RowError(
                 f"{self._source} wrote row {self._rows + bad.position}: column {reader.name!r} ({reader.sql}): "
                 f"expected {bad.expected}, got {bad.got}"
@@ -59,6 +79,8 @@ class ColumnDecoder:
 
 
 class _Reader:
+    """Reader of one column, whose conversion is chosen once from its type, not with each cell."""
+
     def __init__(self, column: Column, arrow_type: pa.DataType) -> None:
         self.name, self.sql = column.name, column.type.sql
         self._type = column.type
@@ -86,6 +108,7 @@ class _Reader:
         return array
 
     def _cells(self, message: ColumnMessage, rows: int, bits: bytes) -> pa.Array:
+        """Read a column of single values, one for each row that is not null."""
         values = read_values(message, rows, bits)
         if self._has_raw_doubles(message):
             _refuse_lengths(values, values.lengths != _DOUBLE_BYTES)
@@ -93,12 +116,14 @@ class _Reader:
         return self._convert(values, self._type, self._element_type)
 
     def _arrays(self, message: ColumnMessage, rows: int, bits: bytes) -> pa.Array:
+        """Read a column of arrays: the elements of all cells at once, and the offsets of cells."""
         offsets = read_offsets(message.cell_offsets, rows, "arrays")
         values = read_values(message, int(offsets[-1]))
         try:
             if self._has_raw_doubles(message):
                 _refuse_lengths(values, values.lengths % _DOUBLE_BYTES != 0)
-                # An array is in one value as a whole, or in one for each element.
+                # A script may write an array as one value of 8 bytes per element, or as one value
+                # for each element, so offsets are counted in bytes.
                 offsets = values.offsets[offsets] // _DOUBLE_BYTES
                 values = Values(FLOAT64, len(values.data) // _DOUBLE_BYTES, values.data)
             elements = self._convert(values, self._type, self._element_type)
@@ -109,6 +134,7 @@ class _Reader:
         return pa.Array.from_buffers(self._arrow_type, rows, buffers, children=[elements])
 
     def _has_raw_doubles(self, message: ColumnMessage) -> bool:
+        # Examples of TensorFlow have no 64-bit floats, so exact ones are 8 bytes of a bytes_list.
         return self._type.kind is Kind.DOUBLE and message.type == BYTES
 
     def _refuse_null(self, row: int) -> NoReturn:
@@ -130,6 +156,7 @@ def _booleans(values: Values, column_type: ColumnType, arrow_type: pa.DataType) 
 
 def _integers(values: Values, column_type: ColumnType, arrow_type: pa.DataType) -> pa.Array:
     wanted = np.dtype(arrow_type.to_pandas_dtype())
+    # A wider type holds all values of a narrower one, so the range is not looked at then.
     if wanted.itemsize < values.numbers.itemsize:
         values.check_range(values.numbers, np.iinfo(wanted).min, np.iinfo(wanted).max)
     return values.array(arrow_type, values.numbers.astype(wanted, copy=False))
@@ -139,7 +166,8 @@ def _floats(values: Values, column_type: ColumnType, arrow_type: pa.DataType) ->
     if values.value_type == FLOAT32:
         return values.array(arrow_type, values.data)
     largest = np.finfo("f4").max
-    with np.errstate(over="ignore", invalid="ignore"):  # a signaling NaN is invalid
+    # Overflows are found below, by their values. A signaling NaN is "invalid" for numpy.
+    with np.errstate(over="ignore", invalid="ignore"):
         narrow = values.numbers.astype("<f4")
     if not (np.abs(narrow) < largest).all():
         beyond = np.isfinite(values.numbers) & (np.abs(values.numbers) > largest)
@@ -157,10 +185,12 @@ def _strings(values: Values, column_type: ColumnType, arrow_type: pa.DataType) -
         raise
     if column_type.arguments:
         (length,) = column_type.arguments
-        if values.lengths.max(initial=0) > length:  # a character has a byte at least
+        # A character has at least one byte, so most columns need no count of their characters.
+        if values.lengths.max(initial=0) > length:
             _check_lengths(values, pc.utf8_length(text).fill_null(0).to_numpy(), length, "characters")
+        # Flink's CAST to CHAR pads with blanks too.
         if column_type.name == "CHAR":
-            text = pc.utf8_rpad(text, length)  # as Flink's CAST does
+            text = pc.utf8_rpad(text, length)
     return text
 
 
@@ -169,7 +199,8 @@ def _binaries(values: Values, column_type: ColumnType, arrow_type: pa.DataType) 
         _check_lengths(values, values.lengths, column_type.arguments[0], "bytes")
     if column_type.name != "BINARY":
         return values.binary()
-    padded = np.zeros((values.count, arrow_type.byte_width), np.uint8)  # with zeros, as Flink's CAST does
+    # Flink's CAST to BINARY pads with zeros too.
+    padded = np.zeros((values.count, arrow_type.byte_width), np.uint8)
     padded[np.arange(arrow_type.byte_width) < values.lengths[:, None]] = np.frombuffer(values.data, np.uint8)
     return values.array(arrow_type, padded)
 
@@ -191,6 +222,7 @@ def _refuse_lengths(values: Values, bad: NDArray[np.bool_]) -> None:
 
 
 def _spread(values: Values) -> Values:
+    """Doubles of 8 bytes each, with a place for each null, which has no bytes in the message."""
     numbers = np.zeros(values.count)
     numbers[values.lengths == _DOUBLE_BYTES] = np.frombuffer(values.data, "<f8")
     return Values(FLOAT64, values.count, numbers.tobytes(), bits=values.bits)
@@ -201,6 +233,7 @@ def _check_lengths(values: Values, lengths: NDArray[np.int32], largest: int, uni
 
 
 def _refuse_other_than_utf8(binary: pa.Array) -> None:
+    """Name the first value that is not UTF-8; Arrow's error has no position."""
     for position, value in enumerate(binary.to_pylist()):
         try:
             (value or b"").decode("utf-8")

@@ -1,4 +1,9 @@
-"""Record batches to the message `Rows`: input of a script or a model. Pure; buffers are copied once, as a whole."""
+"""Record batches to the message `Rows`: input of a script or a model. Pure.
+
+The message has Arrow's layout, so a column's buffers are copied once, as wholes, and no cell is
+touched. What differs is what Arrow permits and the message does not: offsets that begin above 0 in
+a slice, data under nulls, and bitmaps that begin in the middle of a byte.
+"""
 
 from __future__ import annotations
 
@@ -23,18 +28,30 @@ _NULL_ELEMENT = (
 
 
 def to_columns(batch: pa.RecordBatch, schema: Schema, where: str = "the input") -> bytes:
-    """Serialized message `Rows` with a batch, which may be a slice, of the types of `bridge.codec.ipc.arrow_schema`."""
+    """Serialize a batch as the message `Rows`.
+
+    Args:
+        batch: Rows, perhaps a slice, in the types of `bridge.codec.ipc.arrow_schema`.
+        schema: The columns, in the order of the batch.
+        where: Origin of the rows, with which errors begin.
+
+    Raises:
+        RowError: A cell cannot be sent, such as an array with a null. The error has its row in
+            this batch.
+    """
     columns = []
     for column, cells in zip(schema, batch.columns):
         try:
             columns.append(_buffers(column, cells))
         except pa.ArrowException as error:
+            # Errors of Arrow do not name a row, so the cells are tried one by one.
             row = next(row for row in range(len(cells)) if not _fits(column, cells.slice(row, 1)))
             raise RowError(f"{where}: column {column.name!r} ({column.type.sql}): row {row} of a batch: {error}") from error
     return serialized_rows(batch.num_rows, columns)
 
 
 def _buffers(column: Column, cells: pa.Array) -> ColumnBuffers:
+    """Return the fields of the message `Column`; pa.ArrowException where a cell cannot be sent."""
     kind = column.type.kind
     value_type = MEANINGS[kind].sent
     valid = _bits(cells.buffers()[0], cells.offset, len(cells)) if cells.null_count else b""
@@ -56,6 +73,7 @@ def _buffers(column: Column, cells: pa.Array) -> ColumnBuffers:
 
 
 def _cast(values: pa.Array, kind: Kind) -> pa.Array:
+    """Bring a type with several units to the one unit in which scripts and models get it."""
     if kind is Kind.DECIMAL:
         return plain_text(values)
     if kind is Kind.TIME:
@@ -66,6 +84,7 @@ def _cast(values: pa.Array, kind: Kind) -> pa.Array:
 
 
 def _elements(lists: pa.Array) -> tuple[NDArray[np.int32], pa.Array]:
+    """Return the offsets of the cells of an array column, from 0 on, and all elements."""
     offsets = _offsets(lists)
     start, values = int(offsets[0]), lists.values
     elements = values.slice(start, int(offsets[-1]) - start)
@@ -78,7 +97,9 @@ def _elements(lists: pa.Array) -> tuple[NDArray[np.int32], pa.Array]:
 
 
 def _bytes(values: pa.Array) -> tuple[NDArray[np.int32], memoryview]:
+    """Return the offsets of texts or bytes from 0 on, and all their bytes."""
     offsets = _offsets(values)
+    # To fill the nulls with empty values makes new buffers, without the bytes below the nulls.
     if _is_under_null(values, np.diff(offsets)):
         values = values.cast(pa.binary()).fill_null(b"")
         offsets = _offsets(values)
@@ -87,7 +108,7 @@ def _bytes(values: pa.Array) -> tuple[NDArray[np.int32], memoryview]:
 
 
 def _fixed_bytes(values: pa.Array) -> tuple[NDArray[np.int32], Any]:
-    """The same for values of one width. Arrow's cast crashes at slices: apache/arrow#41306."""
+    """Do so for values of one width, since Arrow's cast crashes at slices: apache/arrow#41306."""
     size, width = len(values), values.type.byte_width
     data = _part(values.buffers()[1], values.offset * width, size * width)
     lengths = np.full(size, width, np.int32)
@@ -104,12 +125,15 @@ def _is_under_null(values: pa.Array, lengths: NDArray[np.int32]) -> bool:
 
 
 def _offsets(values: pa.Array) -> NDArray[np.int32]:
+    # An array without values may have no buffer of offsets at all.
     if len(values) == 0:
         return np.zeros(1, np.int32)
     return np.frombuffer(values.buffers()[1], "<i4", len(values) + 1, 4 * values.offset)
 
 
 def _bits(bits: Any, start: int, count: int) -> Any:
+    """Return a bitmap of `count` bits from bit `start` on, with zeros behind the last bit."""
+    # Whole bytes need no copy. Otherwise the bits are shifted, and bits of other rows left out.
     if start % 8 == 0 and count % 8 == 0:
         return _part(bits, start // 8, count // 8)
     held = np.frombuffer(bits, np.uint8, -(-(start + count) // 8) - start // 8, start // 8)

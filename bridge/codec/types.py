@@ -1,4 +1,8 @@
-"""The forms of each type: in Arrow, as Flink's JVM uses it, and in the messages from a script. Pure."""
+"""The forms of each type: in Arrow, as Flink's JVM uses it, and in messages of scripts. Pure.
+
+`akdl.wire.column_type` has the types themselves. A further type needs an entry here, and a
+conversion in `to_arrow`.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,14 @@ from akdl.wire.exchange_pb2 import ValueType
 
 
 class Forms(NamedTuple):
+    """Forms of one type.
+
+    Args:
+        arrow: Makes the type of Arrow that Flink's ArrowSerializer uses.
+        accepted: Types of values that a script may write for it.
+        expected: Words for these values in errors, in terms of a tf.train.Example.
+    """
+
     arrow: Callable[[ColumnType], pa.DataType]
     accepted: frozenset[ValueType]
     expected: str
@@ -37,6 +49,7 @@ def _binary(column_type: ColumnType) -> pa.DataType:
 
 
 def _timestamp(column_type: ColumnType) -> pa.DataType:
+    # Flink's ArrowUtils chooses the unit by the precision in the same way.
     precision = precision_of(column_type)
     return pa.timestamp("s" if precision == 0 else "ms" if precision <= 3 else "us")
 

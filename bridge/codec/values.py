@@ -1,4 +1,8 @@
-"""The values of one column of a message: one per row, or the elements of all its arrays. Pure."""
+"""The values of one column of a message: one per row, or the elements of all its arrays. Pure.
+
+The buffers of a message become buffers of Arrow without a copy, and Arrow reads them without a
+check. A wrong length or offset would read memory of this process, so both are checked first.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ from akdl.wire.exchange_pb2 import ValueType
 
 
 class UnfitError(Exception):
-    """A value that its column cannot hold."""
+    """A value that its column cannot hold. `ColumnDecoder` adds the row and the column to it."""
 
     def __init__(self, position: int, expected: str, got: str) -> None:
         super().__init__(f"value {position}: expected {expected}, got {got}")
@@ -51,20 +55,26 @@ class Values:
         return unpacked_bits(self.bits, self.count)  # type: ignore[no-any-return]
 
     def binary(self) -> pa.Array:
+        """Values of BYTES as an array of Arrow, which shares their buffers."""
         buffers = [self.validity, pa.py_buffer(self.offsets), pa.py_buffer(self.data)]
         return pa.Array.from_buffers(pa.binary(), self.count, buffers)
 
     def array(self, arrow_type: pa.DataType, data: Any) -> pa.Array:
+        """Array of a type of one width with the nulls of these values; `data` has the values."""
         return pa.Array.from_buffers(arrow_type, self.count, [self.validity, pa.py_buffer(data)])
 
     def refuse_where(self, bad: NDArray[np.bool_], expected: str, got: Callable[[int], str]) -> None:
+        """Raise UnfitError for the first value that is bad and not null; `got` shows it."""
         if bad.any():
+            # The data at a null is undefined, so it may look bad.
             bad = bad & self.is_valid
             position = int(bad.argmax())
             if bad[position]:
                 raise UnfitError(position, expected, got(position))
 
     def check_range(self, numbers: NDArray[Any], smallest: int, largest: int) -> None:
+        """Raise UnfitError for the first number outside of a range."""
+        # The smallest and the largest number of a column are enough where all cells fit.
         if len(numbers) and (int(numbers.min()) < smallest or int(numbers.max()) > largest):
             wide = numbers.astype(np.int64)
             bad = (wide < smallest) | (wide > largest)
@@ -99,7 +109,8 @@ def read_offsets(data: bytes, count: int, unit: str) -> NDArray[np.int32]:
     if len(data) != 4 * (count + 1):
         _disagree(f"{count} {unit}", f"{len(data)} bytes of offsets")
     offsets = np.frombuffer(data, "<i4")
-    if offsets[0] != 0 or (offsets[1:] < offsets[:-1]).any():  # Arrow would read beyond its buffers
+    # With other offsets, Arrow would read beyond its buffers.
+    if offsets[0] != 0 or (offsets[1:] < offsets[:-1]).any():
         _disagree(f"offsets of {unit} that begin at 0 and do not decrease", "other offsets")
     return offsets
 
