@@ -1,4 +1,8 @@
-"""Diagnosis of a group by one of its members: states in, a fault out. Pure."""
+"""Diagnosis of a group by one of its members: states in, a fault out. Pure.
+
+Each member runs this once a second on the same states. The rules are made so that the member at
+fault fails first, because Flink reports the error that arrives first and then ends the others.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,8 @@ ECHO_S = 5.0
 
 @dataclass(frozen=True)
 class Situation:
+    """Facts about a member that it has seen itself, besides the states of the group."""
+
     index: int
     age_s: float
     is_connected: bool
@@ -31,13 +37,21 @@ class Situation:
 
 @dataclass(frozen=True)
 class Fault:
+    """Reason for which a member has to fail; the error of a standstill has its stacks too."""
+
     what: str
     is_standstill: bool = False
 
 
 def fault_of(member: Situation, group: KnownStates, settings: GroupSettings) -> Fault | None:
+    """Return the fault for which this member has to fail now, or None.
+
+    The order of the checks is the order of the life of a group. A later one assumes that the
+    earlier ones have passed.
+    """
     if not member.is_connected or not member.has_addresses or not group.is_formed:
-        own_s = ECHO_S if member.is_connected else 0.0  # a member that has not connected says so first
+        # The member that has not connected is the cause, so its error comes first.
+        own_s = ECHO_S if member.is_connected else 0.0
         return _not_formed(member, group, settings) if member.age_s > settings.start_timeout_s + own_s else None
     if member.is_running and member.unanswered_s > LOST_S:
         return Fault(
@@ -63,6 +77,7 @@ def fault_of(member: Situation, group: KnownStates, settings: GroupSettings) -> 
 
 
 def _not_formed(member: Situation, group: KnownStates, settings: GroupSettings) -> Fault:
+    """Describe why the group is not complete, as far as this member can see it."""
     limit = f"within the {settings.start_timeout_s:g} s of startTimeout"
     if not member.is_connected:
         return Fault(f"the process did not connect {limit}")
@@ -72,7 +87,8 @@ def _not_formed(member: Situation, group: KnownStates, settings: GroupSettings) 
             f"the address of {missing} did not arrive. Flink has not started this task, or its Python worker blocks while it "
             "starts, imports or unpickles: look at the TaskManager's log, and at its processes beam_boot"
         ]
-    elif member.unanswered_s > report_s(settings.size, is_urgent=True) + 1.0:  # a report has been lost
+    # Members report at this interval while the group forms, so an answer is missing.
+    elif member.unanswered_s > report_s(settings.size, is_urgent=True) + 1.0:
         reasons = [
             f"the chief does not answer at {member.hub} ({member.last_error}). If there is a firewall between the hosts, open "
             "their ports to each other; if a host has several addresses, select one with hostNetwork"
@@ -90,8 +106,9 @@ def _standstill(member: Situation, group: KnownStates, settings: GroupSettings) 
     if not idle_s:
         return None
     lagging = group.lagging(idle_s)
+    # The error of the lagging member has its stacks, so it gets five seconds to fail first.
     if lagging is not None and lagging != member.index:
-        lagging = group.lagging(idle_s + ECHO_S)  # the error of the other member has its stacks
+        lagging = group.lagging(idle_s + ECHO_S)
     if lagging is None:
         return None
     name = "this script" if lagging == member.index else label(lagging, settings.num_workers)

@@ -1,4 +1,11 @@
-"""One exception for a failed Flink job. Its text is an error of our own, else the innermost cause; `details` have all."""
+"""One exception for a failed Flink job.
+
+Flink reports a failure as a chain of Java exceptions, in whose text the exception of a Python
+worker stands as text too. The exception that a program gets has the error of our own that it finds
+there, else the innermost cause with advice; its `details` have the whole text. Errors stay text on
+this way, because failures of a user's own Python functions reach the program as text alone, and
+their parser is needed in any case.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +24,15 @@ _OURS = {name: kind for name, kind in vars(exceptions).items() if isinstance(kin
 _RAISED = re.compile(rf"^(?:bridge\.exceptions\.)?({'|'.join(_OURS)}): ", re.MULTILINE)
 _JAVA_GOES_ON = re.compile(r"\n\s*(?:\tat |at org\.|at java\.|Caused by: |\.\.\. \d+ more|Suppressed: )|\n\Z")
 _IN_PYTHON = re.compile(r"^java\.lang\.RuntimeException: Error received from SDK harness for instruction \d+: ")
-_ALONE = re.compile(r"\A(org\.apache\.flink\.\S+Exception: .*)$", re.MULTILINE)  # raised by Flink's planner
+# Flink's planner raises exceptions without a cause.
+_ALONE = re.compile(r"\A(org\.apache\.flink\.\S+Exception: .*)$", re.MULTILINE)
 _START = re.compile(r"RuntimeException: Failed to create stage bundle factory! (.*?)\n\s*\tat org\.", re.DOTALL)
 _UNAVAILABLE = re.compile(r'StatusCode\.UNAVAILABLE\n\s*details = "(.*)"')
 _CONSTANTS = re.compile(
     r"ArrayIndexOutOfBoundsException: Index 0 out of bounds for length 0\n\s*\tat [\w.]+\.ArrowWriter\.finish\("
 )
-_CAUSE = re.compile(r"^(?:Caused by|): (.*)$", re.MULTILINE)  # py4j writes only ': ' before the outermost
+# py4j writes only ': ' in front of the outermost exception.
+_CAUSE = re.compile(r"^(?:Caused by|): (.*)$", re.MULTILINE)
 
 _NO_ANSWER = (
     "The Flink cluster no longer answers: check that its JobManager runs, and whether the job is still running. If it may be "
@@ -84,9 +93,14 @@ _ADVICE = [
 
 
 def readable(error: Exception) -> Exception:
+    """Return the exception that a program should see in place of one of py4j or Flink.
+
+    Without a cause of Java in its text, the exception itself is returned.
+    """
     if isinstance(error, BridgeError):
         return error
     text = str(error)
+    # Our own errors are recognized by the line with which Python's traceback ends.
     raised = _RAISED.search(text)
     if raised is not None:
         return _summarized(_OURS[raised.group(1)], _JAVA_GOES_ON.split(text[raised.end() :], maxsplit=1)[0].strip())
@@ -100,10 +114,12 @@ def script_failure(text: str) -> Exception | None:
 
 
 def wants_details() -> bool:
+    """Return True if the user wants whole texts in place of summaries."""
     return os.environ.get("AKDL_TRACEBACK") == "full"
 
 
 def _summarized(kind: type[BridgeError], text: str) -> BridgeError:
+    # Passwords are masked before the summary, so that they are not in `details` and the log either.
     text = masked(text)
     error = kind(text if wants_details() else summary_of(text))
     error.details = text
@@ -112,11 +128,13 @@ def _summarized(kind: type[BridgeError], text: str) -> BridgeError:
 
 
 def _reason(text: str) -> str | None:
+    """Return the innermost cause of a failure that is not ours, with advice if there is any."""
     causes = _CAUSE.findall(text) or _ALONE.findall(text)
     if not causes:
         return None
     innermost = _JAVA_GOES_ON.split(text[text.rfind(causes[-1]) :], maxsplit=1)[0].strip()
-    if innermost.startswith("java.io.IOException: error="):  # the cause around it names the program
+    # The innermost one has the number of an error of the system, the one around it the program.
+    if innermost.startswith("java.io.IOException: error="):
         innermost = causes[-2]
     if _CONSTANTS.search(text):
         return _NO_COLUMN
@@ -130,7 +148,8 @@ def _reason(text: str) -> str | None:
             "Flink: java.lang.OutOfMemoryError: Metaspace. A TaskManager has loaded Flink's Python library again for each job, "
             "and never unloads it: put opt/flink-python-*.jar into the lib folder of the cluster"
         )
-    # A connector of the job raises ConnectException without RetryException.
+    # Flink's own client has tried several times. A connector of the job raises ConnectException
+    # without RetryException, and then the cluster is not at fault.
     if innermost.startswith("java.net.ConnectException") and "FutureUtils$RetryException" in text:
         return f"Flink: {innermost}. {_NO_ANSWER}"
     advice = next((f". {words}" for pattern, words in _ADVICE if pattern.search(innermost)), "")

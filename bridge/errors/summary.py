@@ -1,4 +1,9 @@
-"""Summaries of error texts: the message, and the frames of the user's code."""
+"""Summaries of error texts: the message, and the frames of the user's code.
+
+The error of a script reaches the program with the traceback of the process, stacks and last lines
+of output, hundreds of lines in some cases. The summary has at most twelve. It is made from text,
+since text is all that Flink passes on.
+"""
 
 from __future__ import annotations
 
@@ -46,6 +51,8 @@ class Frame:
 
     @property
     def is_the_users(self) -> bool:
+        """True for code of the user: in a work folder, or in neither a library nor our packages."""
+        # AutoGraph's copy of a function has lines that are in no file of the user's.
         if "__autograph_generated_file" in self.path:
             return False
         return bool(_WORK_FOLDER.match(self.path)) or not (self.is_in_a_library or _OURS.search(self.path))
@@ -55,6 +62,7 @@ class Frame:
         return bool(_LIBRARY.search(self.path))
 
     def lines(self) -> list[str]:
+        """Lines as in Python's traceback, with the path of the user's own file."""
         inside = _WORK_FOLDER.sub("", self.path)
         path = self.path if inside == self.path else source_path(inside)
         where = f'  File "{path}", line {self.line}'
@@ -74,10 +82,17 @@ class _Part:
 
 
 def summary_of(text: str, most: int = LINES) -> str:
+    """Summarize the text of an error in at most `most` lines.
+
+    The summary has, in this order: the message; up to three frames of the user's code, or else the
+    ends of stacks and output; the cause of a chain; the number of lines that are left out.
+    """
     lines = _limited(text, _READ_CHARACTERS).splitlines()
     (head, *chain), sections = _parsed(lines)
+    # The last traceback of a chain is the exception that was raised in the end.
     raised = chain.pop() if chain else _Part()
-    frames = _users([*raised.frames, *head.frames])  # the frames of a graph's call precede the frames inside it
+    # The frames of a graph's call precede the frames inside of the graph, which are in the message.
+    frames = _users([*raised.frames, *head.frames])
     for link in reversed(chain):
         frames = frames or _users(link.frames)
     rest = [line for frame in shortened(frames) for line in frame]
@@ -96,6 +111,7 @@ def summary_of(text: str, most: int = LINES) -> str:
 
 
 def shortened(frames: Sequence[Frame], most: int = _FRAMES) -> list[list[str]]:
+    """Lines of the outermost frame and the innermost ones, which say where it began and ended."""
     if len(frames) <= most:
         return [frame.lines() for frame in frames]
     left_out = len(frames) - most
@@ -145,6 +161,10 @@ def _message(head: _Part, raised: _Part) -> list[str]:
 
 
 def _append(message: list[str], line: str) -> None:
+    """Append a line to a message. A first line that ends with a colon gets it behind the colon.
+
+    Keras and TensorFlow put noise between the name of an exception and its message.
+    """
     line = _NOISE_AT_THE_END.sub("", line).rstrip()
     if len(message) == 1 and message[-1].endswith(":"):
         kind = re.search(r"(\w+): ?$", message[-1])
@@ -177,11 +197,13 @@ def _ends_of(sections: dict[str, _Part]) -> list[str]:
 
 
 def _left_out(lines: Sequence[str], shown: str) -> int:
+    """Count the lines with words of their own that a summary does not show."""
     content = (line for line in lines if line.strip() != _TRACEBACK and not _MARKS.fullmatch(line))
     return sum(1 for line in content if not (_FRAME.fullmatch(line) or _SECTION.fullmatch(line)) and line.strip() not in shown)
 
 
 def _few(message: Sequence[str], most: int) -> list[str]:
+    """Shorten a message to its first lines and its last one."""
     if len(message) <= most:
         return list(message)
     return [*message[: most - 1], message[-1]] if most > 1 else [message[0]]
