@@ -91,14 +91,20 @@ def deliver_models(
 
 
 class SendPlace(ProcessFunction):  # type: ignore[misc]
-    """Turns (key, START) into (COLLECT_KEY, PLACE) with the number of this subtask, from 1, and the place where it runs."""
+    """Turns (key, START) into (COLLECT_KEY, PLACE) with the number of this subtask, from 1.
+
+    The place is a host and a folder for models on it. Subtasks with the same place share a model
+    process, so only one of them has to get a model.
+    """
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self._is_sent = False
 
     def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Iterator[Row]:
         _, (_, number, _, _) = value
-        if number and not self._is_sent:  # each subtask that gathers rows sends a START, to Collect too
+        # Each subtask that gathers rows sends a START, so there are several, and one with the
+        # number 0, which is for Collect.
+        if number and not self._is_sent:
             self._is_sent = True
             yield Row(COLLECT_KEY, Row(Element.PLACE.value, number, 0, f"{own_host()} {folder_id(model_place())}".encode()))
 
@@ -106,8 +112,9 @@ class SendPlace(ProcessFunction):  # type: ignore[misc]
 class Collect(KeyedProcessFunction):  # type: ignore[misc]
     """Turns rows into whole models, piece by piece, for one subtask of each host.
 
-    It yields (key of the subtask, ROW(name, number of the piece, number of the last one, piece)). Whole models wait for the
-    last place. With `keeps_rows`, the rows of the latest model and of unfinished ones are in Flink's state.
+    It yields (key of the subtask, ROW(name, number of the piece, number of the last one, piece)).
+    Whole models wait until all places are known. With `keeps_rows`, Flink's state has the rows of
+    the latest model and of unfinished ones, so a restart continues with the latest model.
     """
 
     def __init__(self, settings: PredictionSettings, keeps_rows: bool, keys: Sequence[int]) -> None:
@@ -116,7 +123,10 @@ class Collect(KeyedProcessFunction):  # type: ignore[misc]
         self._keys = keys
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Create a place for pieces, which goes with the model process of this host, even if this process is killed."""
+        """Create a folder for pieces inside the folder of this host's model process.
+
+        That folder is removed with the model process, even if this process is killed.
+        """
         self._process = model_process(self._settings)
         close_with_worker(self.close)
         self._models = ModelRows(tempfile.mkdtemp(prefix="rows-", dir=self._process.folder))
@@ -137,8 +147,10 @@ class Collect(KeyedProcessFunction):  # type: ignore[misc]
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Row]:
         """Take a chunk of rows, or a place; yield whole models, at the start the one that a checkpoint kept."""
         kind, number, _, content = value
+        # This START is for another subtask. It has another key, and so another state, from which
+        # nothing can be restored.
         if kind == Element.START and number:
-            return  # for another subtask, and with another key, whose state is not this one's
+            return
         if self._kept is not None and not self._is_restored:
             self._is_restored = True
             yield from self._taken(self._kept.restored())
@@ -152,9 +164,11 @@ class Collect(KeyedProcessFunction):  # type: ignore[misc]
         yield from self._taken(rows if self._kept is None else map(self._kept.keep, rows))
 
     def _taken(self, rows: Iterable[ModelRow]) -> Iterator[Row]:
+        """Add rows, and yield the pieces of the models that they complete."""
         for row in rows:
             try:
                 model = self._models.add(row)
+            # A bad model does not stop the predictions, which continue with the last good one.
             except DamagedModel as error:
                 logger.error("%s: a model of the stream is rejected: %s", self._settings.process.operator, error)
                 continue
@@ -188,6 +202,11 @@ class Collect(KeyedProcessFunction):  # type: ignore[misc]
 
 
 class KeptRows:
+    """Rows of models in Flink's state, by places that are counted in the order of arrival.
+
+    They are single rows and not models, because a checkpoint may fall between two rows of a model.
+    """
+
     def __init__(self, state: Any) -> None:
         self._state = state
         self._places: set[int] = set()
@@ -214,6 +233,12 @@ class KeptRows:
 
 
 class Deliver(KeyedProcessFunction):  # type: ignore[misc]
+    """Writes the pieces of a model to a file on its host, and lets the model process load it.
+
+    It is a task of the model process like the ones that predict, so it joins the process and
+    keeps it alive. The subtask with the lock of the host acts; it yields nothing.
+    """
+
     def __init__(self, settings: PredictionSettings, parallelism: int) -> None:
         self._settings, self._parallelism = settings, parallelism
 
@@ -265,7 +290,9 @@ def take_turn(path: str, attempt: int) -> int | None:
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     deadline = time.monotonic() + EARLIER_S
     while not try_lock(lock):
-        holder = os.pread(lock, 20, 0)  # empty between its locking and its writing
+        # The holder has written its attempt into the file. Between its locking and its writing the
+        # file is empty, so this looks again.
+        holder = os.pread(lock, 20, 0)
         if holder == b"%d" % attempt:
             os.close(lock)
             return None
@@ -279,7 +306,11 @@ def take_turn(path: str, attempt: int) -> int | None:
 
 
 def _union(result: Table, result_view: str, delivered_view: str) -> str:
-    """SQL of the result and of the delivery, which yields no row but has to run in the same job."""
+    """SQL of the result and of the delivery, which yields no row but has to run in the same job.
+
+    Both sides of a UNION ALL need the same types, and the delivery has no event time. So time
+    attributes become plain timestamps here.
+    """
     columns, nulls = [], []
     for name, data_type in zip(column_names(result), result._j_table.getResolvedSchema().getColumnDataTypes()):
         logical = data_type.getLogicalType()

@@ -116,7 +116,11 @@ class Request:
 
 
 class ModelProcess:
-    """A task's hold on the model process of its host, which is started if need be, and the channel to it."""
+    """A task's hold on the model process of its host, and the channel to it.
+
+    The first task starts the process, each holds a pipe that keeps it alive, and it ends with the
+    last one. The object exists once the model is loaded; TaskError if that fails.
+    """
 
     def __init__(self, settings: ModelSettings, model: str | PlacedModel) -> None:
         self._settings, self._serving = settings, json_format.Parse(settings.serving, Serving())
@@ -157,6 +161,7 @@ class ModelProcess:
         request.begin(self._method("Predict", None, Prediction).future(request.columns, metadata=metadata))
 
     def answer(self, request: Request) -> Prediction:
+        """Wait for an answer; after a StalledModel, all requests have to be sent again."""
         try:
             prediction: Prediction = self._result(request.call)
         except grpc.RpcError as error:
@@ -191,13 +196,15 @@ class ModelProcess:
         kill_stopped(self.folder)
 
     def _wait_until_loaded(self) -> Description:
+        """Ask the process again and again until it describes its model, or has failed."""
         deadline = time.monotonic() + self._settings.start_timeout_s
         while True:
             try:
                 return self._describe(deadline)
             except grpc.RpcError as error:
                 is_running = self._folder.has_process() and not self._has_exited
-                was_ending = not is_running and self._process is None  # when this task found it; another one has to be started
+                # Its last task had just left when this one joined, so another one is started.
+                was_ending = not is_running and self._process is None
                 is_early = error.code() == grpc.StatusCode.UNAVAILABLE and time.monotonic() <= deadline
                 if not (is_early and (is_running or was_ending)):
                     raise self._start_error(error) from None
@@ -211,7 +218,8 @@ class ModelProcess:
     def _describe(self, deadline: float) -> Description:
         if self._channel is None:
             address = self._folder.address
-            # A channel whose first attempt fails, as the socket is not there yet, makes its next one only after 5 s.
+            # A channel is made only once the socket is there: gRPC repeats an attempt that fails
+            # only after 5 s, and each prediction began that late.
             if address is None or not self._folder.has_listened:
                 raise NotListening
             self._channel = grpc.insecure_channel(address, options=_OPTIONS)
@@ -225,8 +233,9 @@ class ModelProcess:
         where = "" if self._folder.has_listened else self._place_of_start()
         self.close()
         reason = self._lost(error, where)
+        # A process removes its folder at its end, but may have failed before it could.
         if self._has_exited:
-            self._folder.remove_unused()  # it may have failed before it could
+            self._folder.remove_unused()
         return TaskError(reason)
 
     def _place_of_start(self) -> str:
@@ -245,10 +254,12 @@ class ModelProcess:
         return late + first_lines(self._python)
 
     def _start(self, pipe: int) -> None:
+        """Start the process, with the lock of its folder held. It listens before it loads."""
         settings, serving = self._settings, self._serving
         place = self._folder.path
         work = os.path.join(place, "work")
-        shutil.rmtree(work, ignore_errors=True)  # of a process that was killed
+        # A process that was killed has left its work folder, and an address where nothing listens.
+        shutil.rmtree(work, ignore_errors=True)
         self._folder.forget_address()
         folder = WorkFolder(settings.user_files, work)
         python = gpus = None
@@ -264,7 +275,8 @@ class ModelProcess:
                 serving.model, environment[NO_TENSORFLOW] = work, "1"
             else:
                 serving.model = self._brought(self._model) if isinstance(self._model, PlacedModel) else self._model
-            # In a file: with thousands of columns it is too long for a variable.
+            # The settings are in a file, because with thousands of columns they are too long for a
+            # variable.
             serving_file = os.path.join(place, "serving.json")
             with open(serving_file, "w", encoding="utf-8", opener=private) as file:
                 file.write(json_format.MessageToJson(serving))
@@ -283,10 +295,12 @@ class ModelProcess:
                 )  # fmt: skip
             note_process(place, self._process.pid)
         except BaseException:
-            self._folder.empty()  # as the process would do at its end
+            # The process would empty its folder at its end.
+            self._folder.empty()
             raise
         finally:
-            for held in (python, gpus):  # the process has inherited what they lock
+            # The process has inherited the locks.
+            for held in (python, gpus):
                 if held is not None:
                     held.release()
         threading.Thread(target=self._process.wait, name="akdl-reap", daemon=True).start()

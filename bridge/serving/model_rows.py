@@ -37,7 +37,7 @@ class ModelRow:
 
 
 class DamagedModel(TaskError):
-    """A model that cannot be used; the message says why."""
+    """A model that cannot be used; the message says why. It costs this model, and not the job."""
 
 
 @dataclass
@@ -74,6 +74,7 @@ class Model:
         self.places.append(row.place)
 
     def is_whole(self, count: int | None) -> bool:
+        """Return True if all rows are there: `count` of them, or as many as end like a zip file."""
         if self.is_given_up:
             return False
         return self._is_zip_file() if count is None else len(self.sizes) == count
@@ -99,10 +100,16 @@ class Model:
             raise DamagedModel(f"{self.name} is damaged: model_id {number} has {short(text)} ({error})") from None
 
     def _is_zip_file(self) -> bool:
+        """Look for the end record of a zip file whose numbers agree with the bytes so far.
+
+        The mark alone may end a piece by chance, but then the size and the place of the directory
+        do not add up to the length of all pieces.
+        """
         last = len(self.sizes) - 1
         if 0 not in self.sizes or last < 1 or max(self.sizes) != last:
             return False
         tail = b""
+        # The record may lie across several short pieces.
         for number in range(last, 0, -1):
             if len(tail) >= _END.size:
                 break
@@ -112,6 +119,7 @@ class Model:
         mark, *_, size, place, comment = _END.unpack(tail[-_END.size :])
         if mark != _MARK or comment != 0:
             return False
+        # Archives above 4 GB have these numbers in another record, in front of this one.
         return _IN_ZIP64 in (size, place) or size + place + _END.size == sum(self.sizes.values())
 
     def _read(self, number: int) -> bytes:
@@ -138,29 +146,35 @@ class ModelRows:
 
     @property
     def places(self) -> set[int]:
+        """Places of the rows of unfinished models, which a checkpoint still has to have."""
         models = [*self._named.values()] if self._current is None else [self._current, *self._named.values()]
         return {place for model in models for place in model.places}
 
     def _add_to_named(self, name: str, row: ModelRow) -> Model | None:
+        # A later model is complete already, or the row has arrived twice.
         if name <= self._latest:
-            return None  # of a model that arrived too late, or a row that arrived twice
+            return None
         if name not in self._named:
             self._named[name] = self._begin(name)
         model = self._named[name]
+        # The row has arrived twice, as rows of a stream may after a restart of its source.
         if row.number in model.numbers:
-            return None  # it arrived twice
+            return None
         model.add(row)
         if not model.is_whole(row.count):
             return None
         del self._named[name]
         self._latest = name
+        # Rows of earlier models may still be missing, but these models would not be used any more.
         for earlier in [other for other in self._named if other < name]:
             self._named.pop(earlier).remove()
         return model
 
     def _add_to_current(self, row: ModelRow) -> Model | None:
         model, loss = self._current, None
-        if model is not None and row.number in model.numbers:  # the row belongs to the next model
+        # A number that the current model has already belongs to the next model, which is then the
+        # current one. The loss of the earlier one is raised once the row is stored.
+        if model is not None and row.number in model.numbers:
             loss = None if model.is_given_up else _loss(model)
             model.remove()
             model = None

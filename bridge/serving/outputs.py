@@ -1,4 +1,8 @@
-"""Settings of a predictor, and the outputs of its model. No module of PyFlink is loaded: a process of SQL imports this one."""
+"""Settings of a predictor, and the outputs of its model.
+
+Three callers share it: predictors, vectorized functions of SQL, and the process behind ML_PREDICT,
+which loads no PyFlink. So this module may not load it either.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +27,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PredictionSettings:
-    """Settings of a predictor: a `model` that is shipped or on every host, or a `placed` one that each host fetches.
+    """Settings of a predictor.
 
-    `result` has the name of each column, and True for an output, False for an input that stays. Without an `error_column` the
-    job fails at the first row that cannot be predicted.
+    Args:
+        process: Settings of the process with the model.
+        model: Path of a model that is shipped, or is on every host.
+        input_schema: Columns that feed the model.
+        output_schema: Columns for its outputs.
+        result: Name of each column of the result, and True for an output, False for an input.
+        error_column: Column for messages about rows that cannot be predicted. Without it the job
+            fails at the first such row.
+        gathering: Limits of a chunk of rows.
+        placed: A model that each host fetches, in place of `model`.
+        resumption: Folder for predictions that outlive the job.
     """
 
     process: ModelSettings
@@ -46,7 +59,10 @@ class PredictionSettings:
 
 
 def model_process(settings: PredictionSettings, copy: int = 0) -> ModelProcess:
-    """Join a process of this host with the model, which is started if need be; it may have several."""
+    """Join the process of this host with the model; the first caller starts it.
+
+    With several copies on a host, each is a group of its own, with the number in its name.
+    """
     process = replace(settings.process, group=f"{settings.process.group}_{copy}") if copy else settings.process
     return ModelProcess(process, settings.placed or path_on_host(settings.model))
 
@@ -54,7 +70,12 @@ def model_process(settings: PredictionSettings, copy: int = 0) -> ModelProcess:
 def with_outputs(
     batch: pa.RecordBatch, prediction: Prediction, decoder: ColumnDecoder, settings: PredictionSettings
 ) -> pa.RecordBatch:
-    """Add the model's outputs to rows, and error messages where a column is named for them (else RowError)."""
+    """Add the model's outputs to rows, and error messages if there is a column for them.
+
+    Raises:
+        RowError: A row cannot be predicted, and no column takes its message.
+        BridgeError: The process has answered for other rows, which must not be mixed up.
+    """
     rows = batch.num_rows
     if prediction.rows.rows != rows or any(bad.row >= rows for bad in prediction.bad_rows):
         raise BridgeError(

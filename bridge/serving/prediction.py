@@ -1,6 +1,8 @@
 """The Flink graph of a predictor: between RowsToArrow and ArrowToRows, one function adds the model's outputs to batches.
 
-Columns that stay and row kinds pass through unchanged, also of types that a model cannot read.
+Columns that stay and row kinds pass through unchanged, also of types that a model cannot read. The
+model runs in a process of its own (`model_process`), one for all tasks of a host. This function
+sends it the columns of a few requests at a time, and returns their rows in the order of arrival.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ from bridge.settings import PythonArchive
 from bridge.table_env import described, planning, uids
 from bridge.workarounds.beam_workers import close_with_worker
 
-# Requests of a task that are under way, so that the model process computes while chunks travel.
+# A task has so many requests under way, so that the model computes while chunks travel and are
+# decoded.
 _MOST_SENT = 3
 _MOST_SENT_BYTES = 16 << 20
 _WHY = "akdl_why"
@@ -55,9 +58,13 @@ _WHY = "akdl_why"
 def predict_table(
     table_env: StreamTableEnvironment, table: Table, settings: PredictionSettings, files: SourceFiles | None = None
 ) -> Table:
-    """Table with the model's outputs. Updates stay updates, and time attributes of columns that stay are kept.
+    """Table with the model's outputs.
 
-    The rows of `files`, which have the rows of `table`, are read where they are predicted.
+    Updates stay updates, and columns that stay keep their time attributes.
+
+    Args:
+        table: The rows, perhaps a changing table.
+        files: Files with the rows of `table`, which are read in the function that predicts.
     """
     ship_own_packages(table_env)
     if settings.placed is None and os.path.isfile(settings.model):
@@ -70,7 +77,8 @@ def predict_table(
     group = settings.process.group
     times = time_attributes(table)
     stays = [name for name, is_output in settings.result if not is_output]
-    # A stream has one event time in Flink; processing time is added again behind the function.
+    # A stream of Flink has one event time. Processing times are not stored in rows, so they are
+    # added again behind the function.
     proctimes = [name for name in stays if times.get(name) == PROCTIME and name not in settings.input_schema.names]
     rowtime = next((name for name in stays if times.get(name) == ROWTIME), None)
     ids = set() if settings.resumption is None else {settings.resumption.schema.names[0]}
@@ -88,10 +96,13 @@ def predict_table(
     types.update({name: logical_type("STRING") for name, _ in settings.columns[len(settings.result) :]})
     columns = [(name, types[name]) for name, _ in settings.columns if name not in proctimes]
     plain = {name for name in stays if name not in proctimes}
+    # A table that is made of a stream has no key, so the key of the input is declared again if all
+    # of its columns stay.
     key = next((each for each in upsert_keys(table_env, kept) if plain >= set(each)), []) if updates else []
     predicted = chunks.process(_Predict(settings, [name for name, _ in columns], key, read), output_type=ELEMENT)
     predicted.name(settings.process.operator).uid(uid("prediction")).set_parallelism(chunks._j_data_stream.getParallelism())
     predicted.set_description(described(settings.process.operator, group))
+    # An element of parts stands for up to 8 MB of rows, so each is a bundle.
     if read is not None:
         in_small_bundles(predicted.start_new_chain())
     schema = event_time(None if rowtime is None else (rowtime, "SOURCE_WATERMARK()"), key)
@@ -106,6 +117,13 @@ def predict_table(
 
 
 class _Predict(ProcessFunction):  # type: ignore[misc]
+    """Task of a predictor. Elements come one at a time, and answers in the threads of gRPC.
+
+    Requests are under way between calls, so a checkpoint must not be taken at any moment.
+    RowsToArrow marks the last chunk before each barrier as ALL_OUT, and this function then waits
+    for all answers. So it needs no state, and a restart neither loses nor doubles rows.
+    """
+
     def __init__(
         self, settings: PredictionSettings, columns: list[str], key: list[str], files: FileTable | None = None
     ) -> None:
@@ -122,17 +140,24 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
             self._settings.process.group, runtime_context.get_index_of_this_subtask(), runtime_context.get_attempt_number()
         )
         self._processes: list[ModelProcess] = []
+        # Rows under way in their order: the batch, kinds of its rows, its request and its process.
         self._sent: deque[tuple[pa.RecordBatch, bytes | None, Request, ModelProcess]] = deque()
-        self._model, self._ended = 0, 0.0  # number of the model that answered last, and when
+        # Number of the model that answered last, and the time of the answer.
+        self._model, self._ended = 0, 0.0
         self._parts = None if self._settings.resumption is None else PredictionParts(self._settings.resumption)
         close_with_worker(self.close)
         copies, subtask = self._settings.process.copies, runtime_context.get_index_of_this_subtask()
-        with ThreadPoolExecutor(copies) as pool:  # tasks prefer different ones
+        # The copies load their models side by side. Each task begins with another copy, since equal
+        # requests go to the first in its list.
+        with ThreadPoolExecutor(copies) as pool:
             joined = [pool.submit(model_process, self._settings, (subtask + copy) % copies) for copy in range(copies)]
+        # Processes that were joined are noted before an error of another one is raised, so that
+        # `close` releases them.
         self._processes += [each.result() for each in joined if each.exception() is None]
         for each in joined:
             each.result()
-        # A row may take seconds. With files to continue from, no more rows than that are at risk, even of one batch.
+        # A row may take seconds. With files to continue from, a failed job should not lose more
+        # rows than the model predicts in a second, so the first request has one row.
         self._size = RequestSize(1 if self._parts else self._processes[0].batch_size)
         descriptions = [process.description for process in self._processes]
         self._status.loaded(",".join(each.gpus for each in descriptions if each.gpus))
@@ -155,6 +180,8 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
         elif arrow:
             batch = read_batch(arrow)
             yield from self._send(batch, kinds_by_key(batch, kinds, self._key) if kinds and self._key else kinds)
+        # Parts of files carry no marks, so all requests of such an element are answered before it
+        # ends. Otherwise only answers that have arrived leave, and only in their order.
         all_out = kind in (Element.ALL_OUT, Element.END) or self._reader is not None
         while self._sent and (all_out or self._sent[0][2].is_done):
             yield from pieces(*self._next())
@@ -167,7 +194,8 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
         settings, start = self._settings, 0
         most = _MOST_SENT * len(self._processes)
         while start < batch.num_rows:
-            while len(self._sent) >= most:  # each answer may change the size of the next request
+            # Each answer may change the size of the next request.
+            while len(self._sent) >= most:
                 yield from pieces(*self._next())
             part = batch.slice(start, self._size.rows)
             columns = to_columns(selected(part, settings.input_schema.names), settings.input_schema, settings.process.operator)
@@ -187,19 +215,25 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
     def _next(self) -> tuple[pa.RecordBatch, bytes | None]:
         """Wait for the oldest request, and return its rows with the outputs, and their kinds."""
         prediction = self._answer()
-        while prediction.model < self._model:  # requests are computed side by side: a newer model may answer an earlier one
+        # Requests are computed side by side, so the answer of an older model may be taken after one
+        # of a newer model. It is computed again, or the rows of a task would return to the older
+        # model.
+        while prediction.model < self._model:
             self._sent[0][3].send(self._sent[0][2])
             prediction = self._answer()
         batch, kinds, request, _ = self._sent.popleft()
-        newer = sum(notice.level == logging.INFO for notice in prediction.notices)  # other notices are warnings
+        # Notices of newer models have the level INFO; others are warnings.
+        newer = sum(notice.level == logging.INFO for notice in prediction.notices)
         rows, ended = batch.num_rows, request.ended or time.monotonic()
         self._metrics.add(rows, len(prediction.bad_rows), ended - request.begun, newer)
+        # The time before the previous answer belongs to the previous request.
         took_s = max(0.0, ended - max(request.begun, self._ended))
         self._status.add(rows, took_s)
         self._size.note(rows, took_s)
         self._model, self._ended = prediction.model, ended
         if self._parts is not None and self._settings.error_column is None and prediction.bad_rows:
-            # These rows fail the job. The next run needs the others, which the model has predicted with them.
+            # Bad rows fail the job. The next run needs the other rows of the request, which the
+            # model has predicted.
             decoder = ColumnDecoder(self._settings.output_schema.all_nullable)
             told = with_outputs(batch, prediction, decoder, replace(self._settings, error_column=_WHY))
             self._parts.add(told.filter(pc.is_null(told.column(_WHY))))
@@ -210,12 +244,14 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
         return selected(whole, self._columns), kinds
 
     def _answer(self) -> Prediction:
+        """Wait for the answer of the oldest request, over restarts of its process."""
         _, _, request, process = self._sent[0]
         while True:
             try:
                 return process.answer(request)
             except StalledModel:
                 process.restart()
+                # A fresh process has the first model again, and has none of the requests.
                 self._model = 0
                 for _, _, other, to in self._sent:
                     if to is process:

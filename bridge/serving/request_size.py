@@ -1,4 +1,8 @@
-"""Sizes of requests to a model process, by which each one is answered within about a second. Pure."""
+"""Sizes of requests to a model process, by which each one is answered within about a second. Pure.
+
+A chunk may have 64,000 rows. As one request it would take 18 hours with a model that needs a second
+for a row, and a failure would lose all of its predictions.
+"""
 
 _TARGET_S = 1.0
 _LATENCIES = 3  # of the fastest requests in one: fewer rows than that would mostly repeat a model's cost of each call

@@ -1,4 +1,8 @@
-"""Predictions that outlive their job: complete files in a folder, which a later run of the program reads."""
+"""Predictions that outlive their job: complete files in a folder, which a later run reads.
+
+A file appears by a rename once it is complete, so a listing of the folder is the record of what is
+done, and no record can disagree with the files.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +40,15 @@ _ID = "akdl_id"
 
 @dataclass(frozen=True)
 class Resumption:
-    """Predictions by the ids of their rows; `schema` has the id as its first column, `model` all that decides on the others."""
+    """Folder of predictions by the ids of their rows.
+
+    Args:
+        operator: Name of the predictor, for errors.
+        place: The user's resumeDir.
+        schema: Column of the ids, then the outputs.
+        model: All that decides on the outputs. Predictions of another model, or with other
+            columns, are in another subfolder, which is named by a hash.
+    """
 
     operator: str
     place: str
@@ -61,7 +73,9 @@ class Resumption:
             with opened_file_system(self.folder) as (files, root):
                 files.create_dir(root, recursive=True)
                 names = [os.path.basename(path) for path in files_in(files, root)]
-                for name in filter(_UNFINISHED.fullmatch, names):  # of a task that was killed while it wrote
+                # A task that was killed while it wrote has left a file. It is removed only if it is
+                # an hour old, since another program may be writing to the folder now.
+                for name in filter(_UNFINISHED.fullmatch, names):
                     with suppress(OSError):
                         path = f"{root}/{name}"
                         is_own = is_remote(self.folder) or os.stat(path).st_uid == os.getuid()
@@ -86,7 +100,11 @@ class Resumption:
 
 
 class PredictionParts:
-    """Files of one task, each complete when it appears."""
+    """Files of one task, each complete when it appears.
+
+    A file is written in memory and ends after four seconds or 16 MB, so that a killed task loses
+    the predictions of about five seconds.
+    """
 
     def __init__(self, resumption: Resumption) -> None:
         self._names, self._columns = resumption.schema.names, resumption.columns
@@ -95,6 +113,7 @@ class PredictionParts:
         self._begin()
 
     def add(self, batch: pa.RecordBatch) -> None:
+        """Add rows with ids and outputs, and end the file if it is due."""
         cells = selected(batch, self._names).columns
         self._writer.write_batch(pa.record_batch([each.cast(to) for each, to in zip(cells, self._schema.types)], self._schema))
         self._rows += batch.num_rows

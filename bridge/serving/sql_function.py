@@ -19,7 +19,7 @@ from bridge.schema import Column
 from bridge.serving.outputs import PredictionSettings, model_process, with_outputs
 from bridge.workarounds.beam_workers import close_with_worker
 
-_LARGEST_EXACT = 1 << 53  # integers beyond it have no float64 of their own
+_LARGEST_EXACT = 1 << 53  # beyond it, several integers have the same float64
 
 
 class ModelFunction(ScalarFunction):  # type: ignore[misc]
@@ -39,7 +39,14 @@ class ModelFunction(ScalarFunction):  # type: ignore[misc]
             del self._process
 
     def eval(self, *cells: object) -> object:
+        """Predict one batch of rows. PyFlink calls this with a series for each argument.
+
+        Raises:
+            RowError: The arguments do not fit the columns of the model.
+            TaskError: The model has failed.
+        """
         operator, schema = self._settings.process.operator, self._settings.input_schema
+        # Only a series has the number of rows; a literal stands for all of them.
         rows = next((len(each) for each in cells if isinstance(each, pd.Series)), None)
         if rows is None or len(cells) != len(schema.names):
             raise RowError(
@@ -64,8 +71,9 @@ class ModelFunction(ScalarFunction):  # type: ignore[misc]
                 f"{where}: PyFlink rounds integers beyond 2**53 where a column has nulls: replace the nulls with COALESCE"
             )
         try:
+            # PyFlink hands over a DECIMAL as Python's Decimal, which pyarrow does not make a float.
             if cells.dtype == object and pa.types.is_floating(arrow_type):
-                cells = cells.map(float, na_action="ignore")  # of a DECIMAL
+                cells = cells.map(float, na_action="ignore")
             return pa.Array.from_pandas(cells, type=arrow_type)
         except (pa.ArrowException, TypeError, ValueError) as error:
             raise RowError(f"{where}: {error}: CAST the argument") from None
