@@ -1,4 +1,8 @@
-"""Description of a table in files, from the first of them and from what the user asks for."""
+"""Description of a table in files, from the first of them and from what the user asks for.
+
+It is made by the driver when a source is linked. Opening one file is enough, as each reader checks
+that its file has the described columns. Only folders whose names have values are all looked at.
+"""
 
 from __future__ import annotations
 
@@ -40,13 +44,20 @@ def describe(
 
     Args:
         where: Operator, for errors.
+        addresses: Paths, patterns, folders or addresses of a storage.
+        format_: Name of the format; None to find it by the ending of the first file.
         selected: Names of its columns, in their order.
         condition: Filter: an SQL predicate, an expression of pyarrow, or pyarrow's lists of (column, operator, value).
         schema: Declared columns; the table has no others, but for selected ones.
         may_be_empty: Accept folders without files, if a schema is declared.
-        csv: Form of files of CSV. If it has the names of the columns, names of folders are not read as columns.
+        csv: Form of files of CSV. If it has the names of the columns, names of folders are not
+            read as columns.
+
+    Raises:
+        BridgeError: The files cannot be a table as it is asked for; the text names the parameter.
     """
     files = list_files(where, addresses, may_be_empty and schema is not None)
+    # An empty file has no columns, so the first one with bytes describes the table.
     first = next((file for file in files if file.size), None) or next(list_files(where, addresses, may_be_empty), None)
     known_format = format_ or (None if first is None else format_of(first.path))
     if known_format is None:
@@ -92,7 +103,11 @@ def describe(
 
 
 def _fields(open_: Callable[[str], FileReader], needs_others: bool) -> dict[str, pa.Field]:
-    """Fields of a file. Undeclared columns of text may lack a type if they are not needed."""
+    """Fields of a file. Undeclared columns of text may lack a type if they are not needed.
+
+    Text has no types, so they are inferred from its first rows, which may fail for a column that
+    the table does not have.
+    """
     try:
         schema = open_("infer").schema
     except RowError:

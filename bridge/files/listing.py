@@ -20,7 +20,9 @@ from akdl.wire.column_type import parse_type
 from bridge.exceptions import refused_at
 
 _FileSystem = Any  # of fsspec, which is installed only where it is needed
-_SORTED = 20_000  # names of one folder; more are listed as the folder stores them, without holding them in memory
+# So many names of a folder are sorted. Further ones are listed in the order in which the folder
+# stores them, so that they are not all in memory.
+_SORTED = 20_000
 _HIDDEN = (".", "_")
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 MANIFEST = "_manifest.json"  # of a sink, see publishing.py: the other files of the folder do not count
@@ -34,9 +36,14 @@ class FoundFile(NamedTuple):
 
 
 def list_files(where: str, addresses: Sequence[str], may_be_empty: bool = False) -> Iterator[FoundFile]:
-    """Yield the files of each address. In folders, names that begin with . or _ or end in .part are left out.
+    """Yield the files of each address, lazily, since there may be millions.
 
-    Partitions are not, whatever their names are. Where a sink has left a manifest, the folder has the files that it names.
+    In folders, names that begin with . or _ or end in .part are left out, as other programs use
+    them for unfinished files. Folders of partitions are not, whatever their names are. If a sink
+    has left a manifest in a folder, the folder has the files that the manifest names.
+
+    Raises:
+        ConfigurationError: An address has no files, or cannot be listed.
     """
     for address in addresses:
         with refused_at(f"{where}: parameter 'filePath'", FileError, OSError):
@@ -104,6 +111,8 @@ def _below(path: str) -> Iterator[FoundFile]:
         return
     named = _local_manifest(path).files
     if named is not None:
+        # A manifest may be a stranger's, and its names could point to any file of the host, also
+        # by links.
         inside = os.path.join(os.path.realpath(path), "")
         for each in (os.path.join(path, name) for name in named):
             if not os.path.realpath(each).startswith(inside) or not os.path.isfile(each):
@@ -116,7 +125,8 @@ def _below(path: str) -> Iterator[FoundFile]:
             if entry.is_dir():
                 yield from _below(entry.path)
             else:
-                with suppress(FileNotFoundError):  # removed meanwhile
+                # The file may have been removed since the folder was read.
+                with suppress(FileNotFoundError):
                     yield FoundFile(entry.path, entry.stat().st_size)
 
 
@@ -126,6 +136,7 @@ def _remote(address: str) -> Iterator[FoundFile]:
     with opened_with_fsspec(address) as (system, inside):
         head = head.rstrip("/")
         prefix = head[: -len(inside)] if inside and head.endswith(inside) else None
+        # fsspec keeps listings, and would not see files that have appeared since.
         system.invalidate_cache()
         if glob.has_magic(inside) and not system.exists(inside):
             found = system.glob(inside, detail=True)
@@ -144,7 +155,8 @@ def _below_remote(system: _FileSystem, info: dict[str, Any]) -> Iterator[FoundFi
         return
     folder = info["name"].rstrip("/")
     inside = {each["name"].rstrip("/"): each for each in system.ls(folder, detail=True)}
-    system.invalidate_cache(folder)  # it may have a kilobyte for each file
+    # The cache of fsspec may take a kilobyte for each file.
+    system.invalidate_cache(folder)
     named = _remote_manifest(system, folder).files if f"{folder}/{MANIFEST}" in inside else None
     if named is not None:
         found = system.find(folder, detail=True)
@@ -190,6 +202,7 @@ def read_manifest(folder: str, file: IO[bytes]) -> Manifest:
 
 
 def _sorted(found: Iterator[Any], key: Callable[[Any], Any] | None = None) -> Iterator[Any]:
+    """Sort the first 20,000 of them; see `_SORTED`."""
     return chain(sorted(islice(found, _SORTED), key=key), found)
 
 

@@ -1,4 +1,8 @@
-"""Parts of files, which travel through Flink in place of their rows: about 100 bytes each, as Arrow batches."""
+"""Parts of files, which travel through Flink in place of their rows.
+
+A part has about 100 bytes and stands for about 1 MB of rows, so the rows of files do not pass the
+JVM before a script or a predictor reads them.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,8 @@ from bridge.codec.ipc import read_batch
 from bridge.files.listing import FoundFile
 from bridge.formats.columnar import TO_THE_END
 
-_FILES = 64  # of a number, at most
+# At most so many files have the same number, however small they are: each has to be opened.
+_FILES = 64
 
 
 class FilePart(NamedTuple):
@@ -72,7 +77,12 @@ class CutParts(Sequence[tuple[FilePart, int]]):
 
 
 class NumberedFiles:
-    """Files whose parts have numbers from 0 to `count`, by the sizes of the files: about `step` bytes have the same number."""
+    """Files whose parts have numbers from 0 to `count`, by the sizes of the files alone.
+
+    About `step` bytes have the same number. No file is opened for this, so a million files can be
+    listed when a job is planned; the list is compressed, 15 MB for a million, as it travels in the
+    job. Which parts a number stands for is found where they are read.
+    """
 
     def __init__(self, files: Iterator[FoundFile], step: int) -> None:
         self._step, self._least, total = step, -(-step // _FILES), 0
@@ -115,11 +125,17 @@ def parts_from(batch: pa.RecordBatch | pa.Table) -> list[FilePart]:
 
 
 def share_of(parts: Iterable[bytes], member: int, members: int, seed: int | None = None) -> list[FilePart]:
-    """Rows of one of several members, whose numbers of rows differ by one at most; each of them finds its own share.
+    """Return the rows of one of several members. Shares differ by one row at most.
 
-    Whole groups, in the order of paths or in an order drawn with `seed`, go to the member that lacks most rows. A group with
-    more rows than every member lacks is cut at the end.
+    Whole groups, in the order of paths or in an order drawn with `seed`, go to the member that
+    lacks most rows. A group with more rows than every member lacks is cut at the end. Each member
+    computes this for itself, so it may depend on nothing but the parts.
+
+    Args:
+        parts: All parts of all files, as Arrow, in any order.
+        member: Number of this member among the members that get rows.
     """
+    # The parts arrive in another order in each member, so they are sorted first.
     found = pa.Table.from_batches(map(read_batch, parts), _PART).sort_by([(name, "ascending") for name in _PART.names])
     rows = found["rows"].to_pylist()
     order = range(len(rows)) if seed is None else np.random.default_rng(seed).permutation(len(rows)).tolist()

@@ -37,7 +37,10 @@ class _Token(NamedTuple):
 
 
 class _Parser:
-    """Reader of one predicate, by descent."""
+    """Reader of one predicate, by descent: a method for each level, from OR down to a literal.
+
+    It becomes an expression of pyarrow, with which whole row groups and folders can be left out.
+    """
 
     def __init__(self, text: str, types: Mapping[str, pa.DataType]) -> None:
         self._text, self._types = text, types
@@ -142,7 +145,10 @@ class _Parser:
         return token
 
     def _expression(self, operand: _Token, wanted: pa.DataType | None) -> pc.Expression:
-        """Expression of a column, or of a literal in the type `wanted` where it has to be."""
+        """Expression of a column, or of a literal in the type `wanted`.
+
+        pyarrow does not compare a text with a date, so a literal takes the type of its column.
+        """
         kind, text, place = operand
         if kind == "column":
             return pc.field(text)
@@ -199,6 +205,8 @@ def _text(text: str, wanted: pa.DataType | None) -> Any:
 
 def columns_in(expression: pc.Expression, types: Mapping[str, pa.DataType]) -> list[str]:
     """Columns that an expression reads, perhaps more; ConfigurationError if it does not fit their types."""
+    # An expression of pyarrow has no list of its columns, but its text names them. A name that is
+    # part of another one is taken too, which only costs the reading of a column.
     text = str(expression)
     used = [name for name in types if name in text]
     table = pa.table({name: pa.nulls(0, types[name]) for name in used or types})

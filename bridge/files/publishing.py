@@ -1,7 +1,8 @@
 """Publication of the files of a sink, all at once, in place of earlier ones.
 
 Subtasks write into a staging folder next to the target, which is renamed to the target. On object stores, where a rename is a
-copy, they write into the target folder, and the file `_manifest.json`, which names the files that count, is written last.
+copy, they write into the target folder, and the file `_manifest.json`, which names the files that
+count, is written last. Either step can be repeated, because the job may fail after it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ CHECKPOINT_ENDS_FILE = (
     "without checkpoints"
 )
 _STAGING = ".incomplete"
-_DEAD_S = 86_400  # of a staging folder without changes, whose program has been killed
+# A staging folder without changes for a day belongs to a program that has been killed.
+_DEAD_S = 86_400
 
 logger = logging.getLogger(__name__)
 
@@ -44,9 +46,21 @@ Files = dict[str, list[int]]
 
 @dataclass(frozen=True)
 class FileSink:
-    """Target of the files and their form. `types` has the zone of instants, which Flink's Arrow lacks.
+    """Target of the files and their form, which travels to the subtasks.
 
-    The last columns may be marks, see `instants`: true where the CSV text of an instant would stand for another one.
+    Args:
+        operator: Name of the sink, for errors.
+        address: Path or address of the target.
+        form: Name of the format.
+        token: Part of all names of one run.
+        types: Columns with the zone of instants, which Flink's Arrow lacks.
+        is_single: The target is one file, and not a folder.
+        appends: Files of a stream are added to the folder with each checkpoint.
+        partition_by: Columns whose cells are in names of folders, and not in the files.
+        most_bytes: Size at which a file ends; None for no limit.
+        csv: Form of CSV.
+        instants: Columns of instants that are written as text. Behind the columns of `types`, the
+            rows have a mark for each: true if its text would stand for another instant too.
     """
 
     operator: str
@@ -106,7 +120,11 @@ def file_system(address: str) -> tuple[pa.fs.FileSystem, str]:
 
 
 def check_target(sink: FileSink, overwrite: bool) -> None:
-    """Refuse a target that exists, unless it may be overwritten and the sink would replace files of its kind only."""
+    """Refuse a target that exists, unless it may be overwritten.
+
+    Even then, a folder with files that no sink has written is refused, so that files of other
+    programs are never replaced.
+    """
     where, name = f"{sink.operator}: filePath", shown(sink.address)
     if sink.address.lower().startswith(("http://", "https://")):
         raise ConfigurationError(
@@ -134,8 +152,9 @@ def publish(sink: FileSink, written: Files) -> None:
     _, root = root_of(sink)
     sizes = {info.path: info.size for info in files.get_file_info([f"{root}/{name}" for name in written])}
     missing = [name for name, (_, size) in written.items() if sizes.get(f"{root}/{name}") != size]
+    # An earlier attempt has published the files, and has died since.
     if not sink.is_single and is_missing(files, root) and _is_done(sink, written):
-        return  # by a committer that has died since
+        return
     if missing:
         raise BridgeError(
             f"{sink.operator}: expected {missing[0]!r} and {len(written) - 1} other files in {shown(root)} on the host "
@@ -144,7 +163,8 @@ def publish(sink: FileSink, written: Files) -> None:
         )
     if sink.is_single:
         files.move(f"{root}/{next(iter(written))}", target)
-        with suppress(OSError):  # on object stores, a folder is gone with its last file
+        # On object stores, a folder is gone with its last file.
+        with suppress(OSError):
             files.delete_dir(root)
     elif sink.keeps_manifest:
         write_manifest(sink, target, {"files": {name: rows for name, (rows, _) in written.items()}})
@@ -192,11 +212,13 @@ def abandon(sink: FileSink) -> None:
         _sweep(files, target, _listed(files, target), sink.own_name.fullmatch)
         return
     old = f"{target}.{sink.token}.old"
+    # The job failed between the two renames of `publish`, so the earlier files are put back.
     if not sink.is_single and is_missing(files, target) and not is_missing(files, old):
         files.move(old, target)
     root = root_of(sink)[1]
     if not sink.appends and not is_missing(files, root):
-        files.move(root, f"{root}.old")  # first, so that functions which still run create no more files in it
+        # It is renamed first, so that functions which still run create no more files in it.
+        files.move(root, f"{root}.old")
         files.delete_dir(f"{root}.old")
 
 
@@ -238,7 +260,8 @@ def files_in(files: pa.fs.FileSystem, folder: str) -> list[str]:
     selector = pa.fs.FileSelector(folder, allow_not_found=True, recursive=True)
     try:
         found = files.get_file_info(selector)
-    except NotADirectoryError:  # pyarrow asks fsspec twice, and another task may write the first file of the folder in between
+    # pyarrow asks fsspec twice, and another task may write the first file of the folder in between.
+    except NotADirectoryError:
         found = files.get_file_info(selector)
     return [info.path for info in found if info.type == pa.fs.FileType.File]
 

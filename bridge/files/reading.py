@@ -1,5 +1,7 @@
-"""Parts of files to record batches: columns and filters pushed down, cells in the form that Flink reads.
+"""Parts of files to record batches: columns and filters pushed down, cells in Flink's form.
 
+This is where files are read, in the Python workers of a job: as rows of a table, as the share of a
+member, or as input of a predictor. The driver reads the first file only, to describe the table.
 The files are not read as a `pyarrow.dataset`, because its scanner decodes whole row groups (9 to 16 times the memory), fills
 missing columns with nulls and drops further ones silently, and its errors name neither file nor column. A dataset only
 decides here which row groups and folders a filter can leave out.
@@ -33,7 +35,8 @@ from bridge.formats.formats import FORMATS, pattern_instead, reader_of
 
 PART_BYTES = 1 << 20
 _BATCH_BYTES = 1 << 20
-_MOST_RATIO = 200  # of the cells of a group to the file; an archive has the same
+# A group may decode to so many times its file. A file of 343 bytes asked for 64 GB in one batch.
+_MOST_RATIO = 200
 
 
 class SourceFiles(NamedTuple):
@@ -71,7 +74,11 @@ class FileTable:
         return (*self.columns, *self.filtered)
 
     def selected(self, names: Sequence[str]) -> FileTable:
-        """The same rows with some of the columns; files may have any others then, as with selectedCols."""
+        """Return this table with only the columns `names`.
+
+        Columns of the files that aren't named are ignored, as with `selectedCols`. Columns that
+        the filter needs are still read.
+        """
         if list(names) == [column.name for column in self.columns]:
             return self
         known = {column.name: column for column in self.read}
@@ -87,7 +94,12 @@ class FileTable:
 
 
 class FileParts:
-    """Parts of the files of a table, and their rows. The last file, and the group where the next part begins, stay open."""
+    """Parts of the files of a table, and their rows.
+
+    The last file, and the group where the next part begins, stay open, because a task mostly reads
+    parts in a row: without this, each part would decode its group from the first row. Objects
+    belong to one thread.
+    """
 
     def __init__(self, table: FileTable) -> None:
         self._table = table
@@ -97,9 +109,17 @@ class FileParts:
         self._end: tuple[str, int] | None = None  # file without groups, and a number that its rows do not reach
 
     def parts_of(self, path: str, part_bytes: int | None = PART_BYTES) -> Sequence[tuple[FilePart, int]]:
-        """The parts of a file and estimates of their bytes; whole groups without `part_bytes`.
+        """Return the parts of a file, each with an estimate of its bytes.
 
         Groups in which the filter holds for no row, by the statistics of the file, are left out.
+
+        Args:
+            path: Local path or address.
+            part_bytes: Bytes of rows of a part; None for whole groups with exact numbers of rows,
+                which members need to agree on their shares.
+
+        Raises:
+            BridgeError: The file cannot be read, or does not fit the table.
         """
         with errors_of(self._table.where, path, self._table.format):
             if not self._may_have_rows(path):
@@ -110,7 +130,11 @@ class FileParts:
             return CutParts([self._cut(file, group, part_bytes) for group in groups])
 
     def batches_of(self, part: FilePart) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a part in batches of about 1 MB."""
+        """Yield the rows of a part in batches of about 1 MB.
+
+        Raises:
+            BridgeError: A cell does not fit its column, or the file has changed since its listing.
+        """
         with errors_of(self._table.where, part.path, self._table.format):
             file = self._opened(part.path)
             batches, left = self._from(part, file), part.rows
@@ -128,6 +152,8 @@ class FileParts:
                 if part.rows != TO_THE_END and not left:
                     self._next = part._replace(first=part.first + part.rows), itertools.chain(rest, batches)
                     return
+            # A file without groups is cut by an estimate, so the last parts may be empty. Its end
+            # is noted, since each part behind it would parse the file from its first row again.
             if left > 0 and part.group == WHOLE:
                 self._end = part.path, part.first + part.rows - left
             elif left > 0:
@@ -146,6 +172,7 @@ class FileParts:
             self._opened(path)
 
     def _from(self, part: FilePart, file: _Opened) -> Iterator[pa.RecordBatch]:
+        """Return batches from the first row of a part on, beyond its end too."""
         waiting, self._next = self._next, None
         if waiting is not None and waiting[0][:3] == part[:3]:
             return waiting[1]
@@ -156,6 +183,7 @@ class FileParts:
         return _without(part.first, file.reader.batches(part.group, file.names, rows))
 
     def _rows_in(self, group: RowGroup, size: int) -> int:
+        """Number of rows of a group that have about `size` bytes."""
         rows, of_rows = (group.rows, group.size) if group.rows > 0 else (group.sample_rows, group.sample_size)
         per_row = max(self._table.bytes_per_row, of_rows / max(rows, 1), 1)
         return max(1, min(MOST_ROWS, int(size / per_row)))
@@ -163,7 +191,8 @@ class FileParts:
     def _cut(self, file: _Opened, group: RowGroup, part_bytes: int | None) -> GroupCut:
         part = FilePart(file.path, group.number, 0, group.rows)
         if part_bytes is None:
-            if group.rows < 0:  # the member that reads them has to know how many there are
+            # The members compute their shares from these numbers, so the rows have to be counted.
+            if group.rows < 0:
                 batches = file.reader.batches(group.number, file.names[:1], MOST_ROWS)
                 part = part._replace(rows=sum(batch.num_rows for batch in batches))
             return GroupCut(part, max(part.rows, 1), 1, group.size)
@@ -213,6 +242,7 @@ class FileParts:
                 cells.append(file.reader.cells(column, batch.column(place), row))
         whole = pa.record_batch(cells, names=[column.name for column in self._table.read])
         group, before = self._decoded
+        # The bytes of a group are counted over its parts, as a hostile file may decode to any size.
         self._decoded = part[:2], whole.nbytes + (before if group == part[:2] else 0)
         if part.group != WHOLE and self._decoded[1] > _MOST_RATIO * file.reader.size:
             GROUP.check(self._decoded[1])
@@ -231,7 +261,10 @@ class FileParts:
         return any(True for _ in files.get_fragments(self._table.filter))
 
     def _kept_groups(self, file: _Opened) -> set[int] | None:
-        """Row groups of a Parquet file that may have rows for which the filter holds; None for all."""
+        """Row groups of a Parquet file that may have rows for which the filter holds; None for all.
+
+        The statistics of the file decide, so a group that is kept may have no such row.
+        """
         if self._table.filter is None or not isinstance(file.reader, ParquetReader):
             return None
         schema = file.reader.schema
@@ -245,7 +278,9 @@ class FileParts:
             with open_file(file.path) as source:
                 fragment = format_.make_fragment(source, partition_expression=self._in_folder(file.path))
                 return {group.id for group in fragment.subset(self._table.filter, schema).row_groups}
-        except pa.ArrowException:  # the file has cells of another type, such as instants
+        # The file has cells of another type than the filter, such as instants. Then all groups are
+        # read, and the filter decides on their converted cells.
+        except pa.ArrowException:
             return None
 
     def _in_folder(self, path: str) -> pc.Expression:
@@ -275,6 +310,8 @@ def errors_of(where: str, path: str, format_: str) -> Iterator[None]:
 
 
 class _Opened(NamedTuple):
+    """The file that is open, and what the names of its folders say."""
+
     path: str
     reader: FileReader
     names: list[str]  # columns to read from the file
@@ -292,6 +329,7 @@ def _width(kind: pa.DataType) -> int:
 
 
 def _without(rows: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield batches without their first rows, which have to be decoded nevertheless."""
     for batch in batches:
         if rows < batch.num_rows:
             yield batch.slice(rows)

@@ -1,7 +1,9 @@
 """Files that the subtasks of a sink write, each with names of its own.
 
-A checkpoint ends the open files, and a record next to them says which files it has added. A subtask that continues from a
-checkpoint keeps the files of records up to this one. Streams without end publish the files of each completed checkpoint.
+A checkpoint ends the open files, and a record next to them says which files it has added. A subtask
+that continues from a checkpoint keeps the files of records up to this one, and removes the others:
+their rows come again. So the truth about checkpoints is on disk, because Python functions without
+keys have no state in Flink. Streams without an end publish the files of each completed checkpoint.
 """
 
 from __future__ import annotations
@@ -36,12 +38,19 @@ from bridge.files.publishing import (
 )
 from bridge.formats.texts import plain_texts
 
-_HELD_BYTES = 32 << 20  # of all files, to which chunks of any size are joined
-_MOST_OPEN = 64  # files of one subtask
+# Rows are held until they make a row group of a good size, in all open files of a subtask together.
+_HELD_BYTES = 32 << 20
+# With more partitions than this, the file that was opened first ends, and its partition gets a
+# further file later.
+_MOST_OPEN = 64
 
 
 class PartFiles:
-    """Files of one attempt of a subtask."""
+    """Files of one attempt of a subtask.
+
+    Their names have the subtask, the token of the run and a random part of the attempt, so that no
+    attempt writes into the files of another one.
+    """
 
     def __init__(self, sink: FileSink, subtask: int, subtasks: int) -> None:
         self._sink, self._subtask, self._subtasks = sink, subtask, subtasks
@@ -55,7 +64,11 @@ class PartFiles:
         self._is_published = False
 
     def start(self, checkpoint: int) -> None:
-        """Begin, or continue from a checkpoint that is not -1. Files of dead attempts are removed."""
+        """Begin, or continue from a checkpoint that is not -1. Files of dead attempts are removed.
+
+        With another parallelism, a subtask takes over the files of earlier ones by their numbers
+        modulo its own.
+        """
         sink, records, others = self._sink, list[str](), list[str]()
         self._files.create_dir(self._root, recursive=True)
         for path in files_in(self._files, self._root):
@@ -84,7 +97,12 @@ class PartFiles:
             self._move(self._kept, records)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Write rows."""
+        """Write rows, to a file of each partition.
+
+        Raises:
+            ConfigurationError: A time or a partition cannot be written so that it is read as such.
+        """
+        # An earlier attempt has published all files, and only the end of the job was missing.
         if self._is_published:
             return
         sink = self._sink
@@ -116,6 +134,8 @@ class PartFiles:
             raise ConfigurationError(f"{self._sink.operator}: {CHECKPOINT_ENDS_FILE}")
         for folder in list(self._open):
             self._end(folder)
+        # The first checkpoint gets a record even without files. A later attempt recognizes by it
+        # that the checkpoint belongs to this run of the program.
         if self._new or not self._records:
             self._kept.update(self._new)
             path = f"{self._root}/_c{number}-{self._subtask:05}-{self._sink.token}{secrets.token_hex(4)}"
@@ -125,7 +145,7 @@ class PartFiles:
             self._new = {}
 
     def complete(self, number: int) -> None:
-        """A checkpoint has been completed: what it holds is never written again."""
+        """Publish the files of a completed checkpoint in a stream: its rows never come again."""
         for past in [each for each in self._records if each <= number and self._sink.appends]:
             for path in self._records.pop(past):
                 self._move(self._read(path), [path])
@@ -135,7 +155,8 @@ class PartFiles:
         if self._is_published:
             return None
         if not (self._open or self._kept or self._new or self._subtask or self._sink.partition_by or self._sink.appends):
-            self._open[""] = self._begin("")  # so that a table without rows has a file too
+            # A table without rows has a file too, from which a source can read its columns.
+            self._open[""] = self._begin("")
         for folder in list(self._open):
             self._end(folder)
         if self._sink.appends:
@@ -189,6 +210,8 @@ class PartFiles:
 
 
 class _OpenFile:
+    """A file that is being written, with rows that wait for a row group of a good size."""
+
     def __init__(self, name: str, file: pa.NativeFile, sink: FileSink) -> None:
         self.name, self._file, self._types = name, file, sink.file_types
         self.rows = self.bytes = self._held_bytes = 0
@@ -212,7 +235,8 @@ class _OpenFile:
 
     def abandon(self) -> None:
         self._held.clear()
-        with suppress(Exception):  # its garbage collection would write into the closed file
+        # The writer is closed first, as its garbage collection would write into the closed file.
+        with suppress(Exception):
             self._writer.close()
         self._file.close()
 
