@@ -37,7 +37,10 @@ _NO_PROXY = ("grpc.enable_http_proxy", 0)
 
 
 def fix_workers() -> None:
-    """Let workers inside this program reach Flink, end with nothing left, and not repeat Flink's errors. Safe to call twice."""
+    """Let workers inside this program reach Flink, end with nothing left, and not repeat its errors.
+
+    Safe to call twice.
+    """
     _bypass_proxies()
     _end_flushers()
     _close_what_workers_leave()
@@ -53,10 +56,16 @@ def limit_starts(seconds: float) -> None:
 
 
 def worker_of_this_thread() -> weakref.ref[SdkHarness] | None:
-    # A worker that loses its connection to Flink closes no function, and functions cannot find out whether it has ended
-    # (`SdkHarness` of apache_beam/runners/worker/sdk_worker.py). It is found only among the callers of a function; not in a
-    # test.
-    beam = sys.modules.get("apache_beam.runners.worker.sdk_worker")  # half a second to import, for programs without one
+    """Find the Beam worker that calls a function, or None, as in a test.
+
+    The reference is weak, since `_closing` and the registry of members outlive workers.
+    """
+    # A worker that loses its connection to Flink closes no function, and functions cannot find out
+    # whether it has ended (`SdkHarness` of apache_beam/runners/worker/sdk_worker.py). It is found
+    # only among the callers of a function.
+    # The module is not imported here: that takes half a second, and a program without a worker has
+    # not loaded it.
+    beam = sys.modules.get("apache_beam.runners.worker.sdk_worker")
     frame: FrameType | None = sys._getframe()
     while frame is not None and beam is not None:
         worker = frame.f_locals.get("self")
@@ -67,6 +76,7 @@ def worker_of_this_thread() -> weakref.ref[SdkHarness] | None:
 
 
 def has_ended(worker: weakref.ref[SdkHarness] | None) -> bool:
+    """Return True for a worker that no longer answers Flink; False where there is no worker."""
     if worker is None:
         return False
     harness = worker()
@@ -79,6 +89,8 @@ def close_with_worker(close: Callable[[], None]) -> None:
     harness = None if worker is None else worker()
     if harness is None:
         return
+    # Under the lock, the worker's thread cannot take its list away between the two lines. Without
+    # it, a function that was still being opened would never be closed.
     with _lock:
         has_worker = not has_ended(worker)
         if has_worker:
@@ -88,8 +100,13 @@ def close_with_worker(close: Callable[[], None]) -> None:
 
 
 def end_workers(timeout_s: float = 30.0) -> None:
-    # Workers' threads are daemons, which CPython before 3.14 ends when they next acquire the GIL. In a C++ destructor, such as
-    # that of an Arrow buffer, that aborts the program (python/cpython#87135): "terminate called without an active exception".
+    """End the workers inside this program before the program ends, and wait for their threads.
+
+    Called at exit. After `timeout_s` seconds the program ends nevertheless.
+    """
+    # Workers' threads are daemons, which CPython before 3.14 ends when they next acquire the GIL.
+    # In a C++ destructor, such as that of an Arrow buffer, that aborts the program
+    # (python/cpython#87135): "terminate called without an active exception".
     with _lock:
         running = list(_closing)
     for harness in running:
@@ -100,6 +117,7 @@ def end_workers(timeout_s: float = 30.0) -> None:
 
 
 def _is_at_work() -> bool:
+    """Return True if a thread still runs a worker, by the frames of all threads."""
     beam = sys.modules.get("apache_beam.runners.worker.sdk_worker")
     if beam is None:
         return False
@@ -129,6 +147,8 @@ def _bypass_proxies() -> None:
 
 
 class _Grpc:
+    """The module grpc for PyFlink's pool of workers, which passes no options to its channels."""
+
     def insecure_channel(self, address: str) -> grpc.Channel:
         return grpc.insecure_channel(address, options=[_NO_PROXY])
 
@@ -177,6 +197,7 @@ def _close_what_workers_leave() -> None:
             _closing[harness] = []
         try:
             harness._akdl_run()
+        # The channel to Flink has broken, so `run` of Beam has not come to its own closing lines.
         except BaseException:
             harness._responses.put(Sentinel.sentinel)
             harness._data_channel_factory.close()
@@ -186,6 +207,7 @@ def _close_what_workers_leave() -> None:
         finally:
             with _lock:
                 closing = _closing.pop(harness)
+            # The stack calls all of them, in the reverse order of their opening, also if one fails.
             with ExitStack() as stack:
                 for close in closing:
                     stack.callback(close)
@@ -212,6 +234,7 @@ def _answer_requests_of_state() -> None:
 
     def ask(handler: GrpcStateHandler, message: beam_fn_api_pb2.StateRequest) -> object:
         future = request(handler, message)
+        # The handler may have been closed between the request and now, without this answer.
         if handler._done:
             answer_all(handler)
         return future
@@ -259,7 +282,8 @@ def _keep_copies_of_errors_off_the_console() -> None:
         if os.environ.get("AKDL_TRACEBACK") == "full":
             print(*values, **options)
 
-    vars(sdk_worker)["print"] = show  # found before the built-in one
+    # Python looks for a name in the module before it looks among the built-in ones.
+    vars(sdk_worker)["print"] = show
     logger = logging.getLogger(sdk_worker.__name__)
     if not logger.handlers:
         logger.addHandler(logging.NullHandler())

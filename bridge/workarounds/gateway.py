@@ -32,6 +32,7 @@ def token_from_the_start() -> Iterator[None]:
     from pyflink import java_gateway
 
     is_local = shlex.split(os.environ.get("SUBMIT_ARGS", "local"))[:1] == ["local"]
+    # The JVM runs already, has started this program, or is to be started with a job for a cluster.
     if java_gateway._gateway is not None or "PYFLINK_GATEWAY_PORT" in os.environ or not is_local:
         yield
         return
@@ -53,12 +54,17 @@ def token_from_the_start() -> Iterator[None]:
 
 
 def _launch(launch: Any, text: str, token: str, variables: dict[str, str], arguments: list[str]) -> Any:
+    """Start the JVM in place of PyFlink's own function, with our main class and the token.
+
+    The token goes through stdin, because other users can read the arguments of a process.
+    """
     _, _, *others = arguments
     process = launch(variables, ["-c", "org.codehaus.janino.SimpleCompiler", *others, text, _MAIN])
-    with contextlib.suppress(BrokenPipeError):  # PyFlink reports why the JVM has ended
+    # The JVM may have ended already, and PyFlink reports why.
+    with contextlib.suppress(BrokenPipeError):
         process.stdin.write(f"{token}\n".encode())
         process.stdin.flush()
-    # Needed soon, and imported while the JVM starts.
+    # These modules are needed soon, and are imported while the JVM starts.
     from apache_beam.runners.worker import channel_factory  # noqa: F401
     from pyflink.fn_execution.beam import beam_worker_pool_service  # noqa: F401
 
@@ -76,10 +82,12 @@ def close_pipes_of_java() -> None:
 
 
 def ask_for_token(gateway: JavaGateway) -> None:
+    """Set a token in both servers of py4j, if the JVM was started without one."""
     if gateway.gateway_parameters.auth_token is not None:
         return
     token = secrets.token_urlsafe(32)
     server = gateway.java_gateway_server
+    # py4j takes a token only when its servers are made, so their private fields are set.
     for each in (server, server.getCallbackClient()):
         field = each.getClass().getDeclaredField("authToken")
         field.setAccessible(True)

@@ -14,7 +14,8 @@ import shlex
 import sys
 import tempfile
 
-_ADDRESS = "PYTHON_LOOPBACK_SERVER_ADDRESS"  # of the driver, where functions run in it
+# Flink sets this variable, with the address of the driver, if functions run in the driver.
+_ADDRESS = "PYTHON_LOOPBACK_SERVER_ADDRESS"
 _BOOT = "pyflink.fn_execution.beam.beam_boot"
 _CALL = "/org.apache.beam.model.fn_execution.v1.BeamFnExternalWorkerPool/StartWorker"
 _SHELL = """#!/bin/sh
@@ -30,8 +31,10 @@ exec {python} "$@"
 
 
 def python_of_local_jobs() -> str:
+    """Path for Flink's option `python.executable` in local jobs."""
     path = _program()
-    # Flink's script for Python workers cannot start a path with blanks, and the system no program on a disk mounted noexec.
+    # Flink's script for Python workers cannot start a path with blanks, and the system cannot start
+    # a program on a disk that is mounted with noexec.
     return path if os.access(path, os.X_OK) and not any(map(str.isspace, path)) else sys.executable
 
 
@@ -52,7 +55,10 @@ def _program() -> str:
 
 
 def start_worker_request(worker_id: str, provision_endpoint: str, params: dict[str, str]) -> bytes:
-    """Beam's message StartWorkerRequest, see beam_fn_api.proto."""
+    """Beam's message StartWorkerRequest, see beam_fn_api.proto.
+
+    It is serialized by hand, because this program imports gRPC alone, and not Beam's messages.
+    """
     entries = [_field(10, _field(1, name.encode()) + _field(2, value.encode())) for name, value in params.items()]
     return b"".join([_field(1, worker_id.encode()), _field(5, _field(1, provision_endpoint.encode())), *entries])
 

@@ -48,11 +48,13 @@ def close_servers(table_env: StreamTableEnvironment) -> None:
     if hasattr(table_env, "_akdl_closed"):
         return
     table_env._akdl_closed = True
+    # On a cluster, its operator decides on the servers and their addresses.
     of_stream = get_j_env_configuration(table_env._get_j_env())
     if not is_local_deployment(of_stream):
         return
     of_table = table_env.get_config()
     settings = {_ADDRESS: listen_in_private()}
+    # A user who has set one of these wants the web page or other interfaces, and gets them.
     chosen = [key for key in (*_WEB_UI, *_ON_LOOPBACK) if of_table.get(key, "")]
     settings.update({key: "localhost" for key in _ON_LOOPBACK if key not in chosen})
     if not set(chosen) & set(_WEB_UI):
@@ -70,6 +72,7 @@ def listen_in_private() -> str:
 
 @functools.cache
 def _listen_in_private() -> str:
+    """Start the pool once for this program; all its environments share the address."""
     import grpc
     from apache_beam.portability.api import beam_fn_api_pb2_grpc
     from apache_beam.utils import thread_pool_executor
@@ -91,12 +94,16 @@ def _listen_in_private() -> str:
 
 
 def _stop_in(pid: int, server: grpc.Server) -> None:
-    if os.getpid() == pid:  # a forked process ends earlier, and would remove the socket
-        server.stop(None)  # from Python 3.12 on there can be no thread that waits for calls at this point
+    # A forked process ends earlier, and would remove the socket of this one.
+    if os.getpid() == pid:
+        # Python 3.12 and newer start no thread at this point that could wait for the calls.
+        server.stop(None)
 
 
 def _private_address() -> str:
+    """Address of a unix socket in a new private folder, at the first place with a short path."""
     for place in (tempfile.gettempdir(), os.environ.get("XDG_RUNTIME_DIR", ""), "/tmp", "/dev/shm"):
+        # The zeros stand for the random part of the folder's name.
         address = socket_address(os.path.join(place, "akdl_local_000000000000", "pool"))
         if address is not None and os.access(place, os.W_OK | os.X_OK):
             folder = OwnedFolder("akdl_local_", place)
@@ -112,6 +119,7 @@ def _stop_earlier_servers() -> None:
     call = SimpleNamespace(
         method="/org.apache.beam.model.fn_execution.v1.BeamFnExternalWorkerPool/StartWorker", invocation_metadata=()
     )
+    # PyFlink keeps no reference to its server, so it is found among all objects of the program.
     for server in gc.get_objects():
         if type(server).__module__ != "grpc._server" or type(server).__name__ != "_Server":
             continue
@@ -124,6 +132,7 @@ def _stop_earlier_servers() -> None:
 
 
 def _ask_for_token() -> None:
+    """Let Beam's servers in the JVM refuse calls without a token, and our workers send it."""
     import grpc
     from apache_beam.runners.worker.channel_factory import GRPCChannelFactory
     from apache_beam.runners.worker.worker_id_interceptor import WorkerIdInterceptor, _ClientCallDetails

@@ -37,7 +37,9 @@ def open_gateway() -> JavaGateway:
     with java_gateway._lock:
         argument = _jvm_argument() if java_gateway._gateway is None else nullcontext()
         with warnings.catch_warnings(), argument, token_from_the_start():
-            warnings.simplefilter("ignore", ResourceWarning)  # PyFlink drops the handle of the JVM, which watches for our end
+            # PyFlink drops the handle of the JVM, for which Python would warn. Nothing is lost by
+            # it, since the JVM watches for the end of this program.
+            warnings.simplefilter("ignore", ResourceWarning)
             gateway = java_gateway.get_gateway()
         ask_for_token(gateway)
         close_pipes_of_java()
@@ -65,8 +67,10 @@ def _jvm_argument() -> Iterator[None]:
 
 
 def know_planner(table_env: StreamTableEnvironment) -> None:
-    # Flink's planner sets `RelMetadataQueryBase.THREAD_PROVIDERS` of Calcite, which is thread-local, only in the thread of the
-    # JVM that makes the planner; other threads fail with "NullPointerException: metadataHandlerProvider" (FLINK-23020).
+    """Note Flink's planner, so that all threads of this program can plan; see `_Connections`."""
+    # Flink's planner sets `RelMetadataQueryBase.THREAD_PROVIDERS` of Calcite, which is
+    # thread-local, only in the thread of the JVM that makes the planner; other threads fail with
+    # "NullPointerException: metadataHandlerProvider" (FLINK-23020).
     global _planner
     open_gateway()
     if _planner is None:
@@ -74,7 +78,9 @@ def know_planner(table_env: StreamTableEnvironment) -> None:
 
 
 def know_zone(table_env: StreamTableEnvironment) -> None:
-    # `TableConfig.getLocalTimeZone` does not look at the configuration that the environment was made with, while SQL does.
+    """Set the session's time zone again, so that PyFlink and SQL use the same."""
+    # `TableConfig.getLocalTimeZone` does not look at the configuration that the environment was
+    # made with, while SQL does.
     config = table_env.get_config()
     config.set(_ZONE, config.get(_ZONE, "default"))
 
@@ -125,6 +131,7 @@ def translate_java_errors(translate: Callable[[str], Exception | None]) -> None:
 
 @contextmanager
 def log_handlers_kept() -> Iterator[None]:
+    """Context of a local job, after which the program's handlers of the log are the same."""
     # A Python worker inside the driver replaces all handlers by its own and leaves it there
     # (pyflink/fn_execution/beam/beam_worker_pool_service.py).
     root = logging.getLogger()
@@ -186,8 +193,11 @@ def _set_precision(type_: DataType, j_type: Any) -> None:
 
 
 def forget_ended_clusters() -> None:
-    # Flink's `TaskExecutorFileMergingManager` leaves a shutdown hook in the JVM, which holds the classes of its cluster.
-    with suppress(Exception):  # another Java may refuse access
+    """Free the memory of ended mini clusters in the JVM; a program may run hundreds of jobs."""
+    # Flink's `TaskExecutorFileMergingManager` leaves a shutdown hook in the JVM, which holds the
+    # classes of its cluster.
+    # Another Java may refuse access to its hooks. Then the memory stays, and nothing fails.
+    with suppress(Exception):
         jvm = open_gateway().jvm
         field = jvm.java.lang.Class.forName("java.lang.ApplicationShutdownHooks").getDeclaredField("hooks")
         field.setAccessible(True)
@@ -224,8 +234,10 @@ class _Connections(threading.local):
         self._free.append(connection)
 
     def pop(self) -> Any:
+        # A connection has its own thread of the JVM, so a new one cannot plan yet.
         if _planner is not None and not self._is_preparing and not (self._free and self._can_plan):
-            self._is_preparing = True  # its calls use this pool, and leave a free connection
+            # The calls of the preparation use this pool too, and leave a free connection in it.
+            self._is_preparing = True
             try:
                 _prepare_planning()
             finally:
@@ -253,6 +265,8 @@ def _free_objects_elsewhere() -> None:
 
 
 class _WeakReferences:
+    """The module weakref for py4j, whose callbacks only put a call into a queue."""
+
     def __init__(self, freed: SimpleQueue[Any]) -> None:
         self._freed = freed
 
@@ -264,6 +278,8 @@ class _WeakReferences:
 
 
 class _ClosedInTheEnd(list[Any]):
+    """Connections of a thread, closed with it: values of a `threading.local` are freed then."""
+
     def __del__(self) -> None:
         for connection in self:
             connection.close()
