@@ -37,7 +37,7 @@ _NO_PROXY = ("grpc.enable_http_proxy", 0)
 
 
 def fix_workers() -> None:
-    """Let workers inside this program reach Flink, end with nothing left, and not repeat its errors.
+    """Let workers inside this program reach Flink, leave nothing behind, and not repeat its errors.
 
     Safe to call twice.
     """
