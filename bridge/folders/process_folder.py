@@ -26,6 +26,12 @@ _PROCESS_FILE = "process"
 
 
 class ProcessFolder:
+    """Folder of one group on this host, as a task sees it. Making the object touches no file.
+
+    It has the pipe, the socket or address of the process, its log, and its work folder. The process
+    removes the folder at its end; one that was killed leaves it to the next start on the host.
+    """
+
     def __init__(self, group: str) -> None:
         self.path = os.path.join(model_place(), group)
         self.log = os.path.join(self.path, "log")
@@ -33,7 +39,11 @@ class ProcessFolder:
         self._group = group
 
     def join(self, start: Callable[[int], None]) -> int:
-        """Return a writing end of the pipe of a running process; `start` gets the reading end if no process runs."""
+        """Return a writing end of the pipe of a running process, which keeps the process alive.
+
+        `start` is called with the reading end if no process runs. The folder is locked meanwhile,
+        so that tasks which join at the same time start only one.
+        """
         with locked_folder.locked(self.path):
             writing = self._opened(start)
         with _lock:
@@ -50,6 +60,8 @@ class ProcessFolder:
         os.close(pipe)
 
     def has_process(self) -> bool:
+        """Return True if a process has the reading end of the pipe open."""
+        # Without a reader, opening a named pipe for writing fails, if it must not wait for one.
         try:
             os.close(os.open(os.path.join(self.path, PIPE), os.O_WRONLY | os.O_NONBLOCK))
         except OSError:
@@ -78,6 +90,7 @@ class ProcessFolder:
         return os.path.exists(self._address_file if self.socket is None else self._socket_file)
 
     def forget_address(self) -> None:
+        """Remove the address of an earlier process, before the next one starts."""
         for path in (self._address_file, self._socket_file):
             with contextlib.suppress(FileNotFoundError):
                 os.remove(path)
@@ -109,8 +122,11 @@ class ProcessFolder:
         try:
             return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
         except OSError as error:
-            if error.errno != errno.ENXIO:  # no reader: there is no process
+            # ENXIO means that the pipe has no reader, so there is no process yet.
+            if error.errno != errno.ENXIO:
                 raise
+        # The reading end is opened first, as the writing end cannot be opened without one. It does
+        # not wait for a writer here, but the process has to wait, so it blocks from then on.
         reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
         writing = os.open(pipe, os.O_WRONLY)
         try:
@@ -135,7 +151,9 @@ def release(groups: Collection[str]) -> None:
 
 
 def note_process(folder: str, pid: int) -> None:
-    with contextlib.suppress(psutil.Error):  # it has ended at once, which is reported elsewhere
+    """Note the number of a process in its folder, with its start, as the system reuses numbers."""
+    # The process may have ended at once, which its caller finds out.
+    with contextlib.suppress(psutil.Error):
         started = psutil.Process(pid).create_time()
         with open(os.path.join(folder, _PROCESS_FILE), "w", encoding="ascii") as file:
             file.write(f"{pid} {started!r}")
@@ -161,6 +179,7 @@ def process_of(folder: str) -> psutil.Process | None:
 
 
 def kill(process: psutil.Process) -> None:
+    """Kill a process and its group, which has its number, since it leads a session of its own."""
     with contextlib.suppress(OSError):
         os.killpg(process.pid, signal.SIGKILL)
 

@@ -1,4 +1,8 @@
-"""The folder of this program for files that wait to be used by its jobs."""
+"""The folder of this program for files that wait to be used by its jobs.
+
+It has packed files and models, Java's temporary files, and rows of tables in memory. One that a
+killed program has left is removed by the next program of the user.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,7 @@ from bridge.folders.sweep import sweep
 
 @functools.cache
 def program_folder() -> str:
+    """Path of the folder, which is made on the first call and removed at exit."""
     sweep()
     folder = OwnedFolder("akdl_packed_")
     folder.remove_at_exit()
@@ -33,7 +38,11 @@ def scratch_folder(prefix: str = "") -> Iterator[str]:
 
 
 def named_by_content(path: str, kind: str) -> tuple[str, str]:
-    """Give a file a path named by its content, for `bridge.folders.shipped`: moved within the program's folder, else linked."""
+    """Give a file a path named by its content, and return the path and the SHA-256.
+
+    Files travel through Flink by their names, so equal files travel once, and a changed file cannot
+    be taken for an earlier one. A file in the program's folder is moved, any other one is linked.
+    """
     sha256 = sha256_of(path)
     named = os.path.join(program_folder(), f"akdl_{kind}_{sha256[:32]}")
     if path.startswith(program_folder() + os.sep):

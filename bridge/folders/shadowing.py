@@ -1,4 +1,8 @@
-"""Users' files that Python would import in place of our packages."""
+"""Users' files that Python would import in place of our packages.
+
+A user's own akdl.py, or a package `operators`, that is shipped with a job would hide our package
+from Flink's Python workers.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +28,7 @@ def shadowed_packages(entry: str) -> dict[str, str]:
 
 
 def refuse_shadowing(option: str, entries: str) -> None:
+    """Refuse a list of files, separated by commas, one of which hides a package of ours."""
     for entry in filter(None, entries.split(",")):
         for package, path in shadowed_packages(entry).items():
             raise ConfigurationError(

@@ -1,4 +1,9 @@
-"""Files that Flink ships with a job to the hosts, on the path of Python, which ignores them: neither folders nor zip files."""
+"""Files that Flink ships with a job to the hosts.
+
+Flink's option `python.files` brings files to the hosts of any cluster, and puts each on the path of
+Python. Python ignores an entry that is neither a folder nor a zip file, so this carries packed user
+files, environments and models too, and each host finds them on the path by their names.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +28,7 @@ _OWN_PACKAGES = ("akdl", "bridge", "operators")
 
 
 def runs_elsewhere(table_env: StreamTableEnvironment) -> bool:
+    """Return True if the jobs of an environment run on a cluster, and not inside this program."""
     return bool(table_env.get_config().get("execution.target", "local") != "local")
 
 
@@ -33,6 +39,7 @@ def ship(table_env: StreamTableEnvironment, path: str) -> None:
 
 
 def ship_own_packages(table_env: StreamTableEnvironment) -> None:
+    """Ship our packages, since a cluster's Python workers need no installation of akdl."""
     if runs_elsewhere(table_env):
         refuse_shadowing(_OPTION, table_env.get_config().get(_OPTION, ""))
         ship(table_env, _own_packages())
@@ -54,7 +61,8 @@ def _own_packages() -> str:
     owned.remove_at_exit()
     folder = tempfile.mkdtemp(dir=owned.path)
     own = sys.modules[__name__].__spec__
-    if own is not None and isinstance(own.loader, zipimport.zipimporter):  # `flink run -pyfs` was given our wheel
+    # `flink run -pyfs` was given our wheel, so the packages are in a zip file.
+    if own is not None and isinstance(own.loader, zipimport.zipimporter):
         with open(own.loader.archive, "rb") as wheel, tempfile.TemporaryDirectory() as unpacked:
             unpack_archive(wheel, unpacked)
             for package in _OWN_PACKAGES:

@@ -1,4 +1,8 @@
-"""Removal of leftovers of killed processes whenever a process of ours starts: locks and pipes show what is still used."""
+"""Removal of leftovers of killed processes, whenever a process of ours starts.
+
+A folder is usually removed by its last user or by a small process. This finds the rest, after both
+were killed. Locks and pipes show which folders are in use.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +28,7 @@ def sweep(place: str | None = None) -> None:
     for clean in (sweep_places, _sweep_environments, _sweep_models):
         try:
             clean()
+        # Leftovers of other jobs must not keep this one from starting.
         except (OSError, ConfigurationError) as error:
             logger.info("cannot look for folders of killed processes: %s", error)
 

@@ -31,6 +31,7 @@ def socket_address(path: str) -> str | None:
 
 
 def _of_cluster(conf_dir: str) -> str:
+    """Read the setting from the configuration of a TaskManager, whose folder a variable names."""
     if not os.path.isdir(conf_dir):
         return ""
     from pyflink.pyflink_gateway_server import read_from_config

@@ -1,4 +1,8 @@
-"""Folders that all programs of one user on this host share, and no other user can read."""
+"""Folders that all programs of one user on this host share, and no other user can read.
+
+Their names are known, so that programs find them, and another user may take such a name in /tmp
+first. The user's cache has the folder then: otherwise that would stop all jobs of this user.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +38,7 @@ def cache_folder(name: str) -> str:
 
 
 def private_folder(folder: str, purpose: str) -> str:
+    """Make a folder, and check that it belongs to this user alone; ConfigurationError if not."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(folder, 0o700)
     if not is_private_folder(folder):
@@ -46,7 +51,8 @@ def user_place(name: str, base: str = "") -> str:
     path = os.path.join(base or tempfile.gettempdir(), name)
     with contextlib.suppress(OSError):
         if not is_private_folder(path):
-            own = cache_folder(f"{name}_{socket.gethostname()}")  # as hosts may share a home
+            # Hosts may share a home, and these folders belong to one host.
+            own = cache_folder(f"{name}_{socket.gethostname()}")
             os.makedirs(os.path.dirname(own), exist_ok=True)
             return own
     return path

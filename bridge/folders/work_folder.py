@@ -1,4 +1,8 @@
-"""The work folder of a TensorFlow process, which is removed with it."""
+"""The work folder of a TensorFlow process, which is removed with it.
+
+It is the current folder of the process and has copies of the user's files, so that a script finds
+its modules and data there.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +26,18 @@ STACKS_FILE = "stacks.txt"  # in `.akdl`, for faulthandler
 
 
 class WorkFolder:
-    """A folder of one process alone: user files at its root, our own things in `.akdl`, all removed at the end.
+    """A folder of one process alone: user files at its root, our own things in `.akdl`.
 
-    Flink may kill the worker that made it at any moment: then a small process removes it, once the worker and the process that
-    inherited `fds` have ended. An existing folder `path` is filled instead, and has to be removed by its owner.
+    Flink may kill the worker that made it at any moment. Then a small process removes it, once the
+    worker and the process that inherited `fds` have ended.
+
+    Args:
+        user_files: Files of the user, whose paths may not leave the folder.
+        path: An existing folder to fill, which its owner removes; None for a new one.
+        place: Folder for a new one; None for the system's folder for temporary files.
+
+    Raises:
+        ConfigurationError: The folder cannot be made, or a path leaves it.
     """
 
     def __init__(self, user_files: Sequence[UserFile], path: str | None = None, place: str | None = None) -> None:
@@ -41,6 +53,7 @@ class WorkFolder:
             self.add(user_files)
         except OSError as error:
             self.remove()
+            # The small process that removes the folder could not be started.
             if error.errno == errno.EAGAIN:
                 raise ConfigurationError(
                     f"no process can be started on this host: {error.strerror}: this user, or its container, has reached its "
@@ -79,7 +92,10 @@ class WorkFolder:
 
     @property
     def library(self) -> str:
-        """A folder with nothing but the `akdl` package in it, for PYTHONPATH of another environment."""
+        """A folder with the `akdl` package alone, for PYTHONPATH of another environment.
+
+        The folder of this Python's packages would give all of them to a Python of another version.
+        """
         return os.path.join(self.private, "lib")
 
     @property
