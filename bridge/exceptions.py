@@ -26,6 +26,7 @@ class BridgeError(Exception):
     details: str = ""
 
     def __init__(self, *args: object) -> None:
+        # Addresses of storages in a text may have passwords. Masked here, no caller can forget it.
         super().__init__(*(masked(each) if isinstance(each, str) else each for each in args))
 
 
@@ -51,7 +52,10 @@ class JobError(BridgeError):
 
 @contextmanager
 def refused_at(where: str, *errors: type[Exception]) -> Iterator[None]:
-    """Raise errors of a block as a ConfigurationError whose text begins with `where`."""
+    """Raise some errors of a block as a ConfigurationError whose text begins with `where`.
+
+    The original has no place in the traceback, as its text is in the new one.
+    """
     try:
         yield
     except errors as error:

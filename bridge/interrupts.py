@@ -1,7 +1,9 @@
 """Ctrl-C, and the interrupt of a notebook, while an operator works: each one is raised, at a moment where it does no harm.
 
-An interrupt during a call of the JVM would leave a job running that cannot be cancelled. In `__del__`, or in the callbacks of
-py4j, Python drops the exception. So interrupts are raised while the main thread waits for another thread, and at the end.
+An interrupt during a call of the JVM would leave a job running that cannot be cancelled. In
+`__del__`, or in the callbacks of py4j, Python drops the exception. So the handler of the signal
+only notes an interrupt, and the exception is raised while the main thread waits for another thread,
+and at the end. Long calls of the JVM are therefore made in another thread.
 """
 
 from __future__ import annotations
@@ -16,12 +18,17 @@ from typing import Any, Optional, TypeVar
 
 _Result = TypeVar("_Result")
 _Call = Optional[Callable[[], None]]
-_LOOK_S = 0.2  # the kernel may send a signal to another thread; Python handles it when the main thread wakes up
+# The kernel may send a signal to another thread, and Python handles it when the main thread wakes
+# up, so a waiting main thread wakes up this often.
+_LOOK_S = 0.2
 _IMPATIENT = 3  # after so many interrupts, end at once, even if the job continues
 
 
 class _Keeper:
-    """Keeps interrupts of the main thread; its `note` replaces the signal's handler."""
+    """Keeps interrupts of the main thread; its `note` replaces the signal's handler.
+
+    `note` may run between any two steps of the main thread, so it takes no lock.
+    """
 
     def __init__(self, handler: Callable[[int, FrameType | None], object]) -> None:
         self._handler = handler
@@ -64,7 +71,11 @@ def interrupts_later() -> Iterator[None]:
 
 
 class Elsewhere:
-    """A thread for long calls, so that the calling thread can react to interrupts meanwhile."""
+    """A thread for long calls, so that the calling thread can react to interrupts meanwhile.
+
+    The thread is started with the first call and used for all further ones. Outside of
+    `interrupts_later`, and in other threads than the main one, calls are made in the calling thread.
+    """
 
     def __init__(self) -> None:
         self._keeper = _keeper if threading.current_thread() is threading.main_thread() else None
@@ -74,9 +85,11 @@ class Elsewhere:
     def wait_for(self, function: Callable[[], _Result]) -> _Result:
         """Call a function and return its result. KeyboardInterrupt leaves the function running in its thread."""
         keeper = self._keeper
-        if keeper is None:  # interrupts arrive elsewhere
+        # Nothing defers interrupts here, or they reach another thread.
+        if keeper is None:
             return function()
-        news = keeper.news = SimpleQueue()  # before the check, so that later interrupts are news
+        # The queue is replaced before the check, so that an interrupt in between is in the new one.
+        news = keeper.news = SimpleQueue()
         keeper.raise_noted()
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="akdl-waits", daemon=True)
@@ -100,6 +113,7 @@ class Elsewhere:
         return result  # type: ignore[no-any-return]
 
     def elements(self, following: Callable[[], _Result | None]) -> Iterator[_Result]:
+        """Yield what `following` returns in the thread, until it returns None."""
         while (element := self.wait_for(following)) is not None:
             yield element
 
@@ -109,13 +123,16 @@ class Elsewhere:
     def _run(self) -> None:
         while (call := self._calls.get()) is not None:
             call()
-            del call  # and its references, while this waits
+            # The call refers to the caller's objects, which should not live while this waits.
+            del call
 
 
 def elsewhere() -> closing[Elsewhere]:
+    """Context with a thread for several long calls, which ends with the block."""
     return closing(Elsewhere())
 
 
 def waited_for(function: Callable[[], _Result]) -> _Result:
+    """Call a function in another thread, and react to interrupts meanwhile."""
     with elsewhere() as thread:
         return thread.wait_for(function)

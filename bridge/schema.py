@@ -1,4 +1,8 @@
-"""Columns and their types: of the table that feeds a script, and of `outputSchemaStr`. Pure."""
+"""Columns and their types: of the table that feeds a script, and of `outputSchemaStr`. Pure.
+
+A schema comes from a text of the user or from a table of PyFlink, and all codecs and formats use
+it. Types that no script could get are refused here, when the job is built.
+"""
 
 from __future__ import annotations
 
@@ -60,6 +64,7 @@ class Schema:
 
     @classmethod
     def of_table(cls, names: Sequence[str], types: Sequence[object]) -> Schema:
+        """Make the schema of a table from PyFlink's types; SchemaError for unsupported ones."""
         return cls(tuple(Column(name, _of_data_type(name, type_)) for name, type_ in zip(names, types)))
 
 
@@ -79,6 +84,7 @@ def split_watermark(text: str) -> tuple[str, tuple[str, str] | None]:
 
 
 def quoted(name: str) -> str:
+    """Name of a column in SQL, where any character may stand between back-quotes."""
     escaped = name.replace("`", "``")
     return f"`{escaped}`"
 
@@ -137,12 +143,14 @@ def _parse_column(part: str, place: int, text: str) -> Column:
         if found.group(1) is None:
             _refuse_spaces(part.split(), text)
         raise
-    if MEANINGS[column_type.kind].with_length and 0 in column_type.arguments:  # tables may have it: '' is a CHAR(0)
+    # Tables of Flink may have a length of 0, since the literal '' is a CHAR(0).
+    if MEANINGS[column_type.kind].with_length and 0 in column_type.arguments:
         raise SchemaError(f"the column {name!r} has the type {found.group(3)!r}; expected a length of at least 1")
     return Column(name, column_type)
 
 
 def _refuse_spaces(words: Sequence[str], text: str) -> None:
+    """Raise a better error if an entry is a name with spaces, and a type behind it."""
     for place in range(2, len(words)):
         name = " ".join(words[:place])
         with suppress(ValueError):
@@ -166,7 +174,8 @@ def _type_of(text: str, name: str) -> ColumnType:
     return column_type
 
 
-# PyFlink's types: the classes are called BooleanType and so on, and have their arguments as attributes.
+# PyFlink's types by their names: the classes are called BooleanType and so on, and have their
+# arguments as attributes. So PyFlink need not be imported for them.
 _SUPPORTED = {
     "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "CHAR", "VARCHAR", "BINARY", "VARBINARY", "DECIMAL",
     "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ",

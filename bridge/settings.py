@@ -1,4 +1,8 @@
-"""The settings of a group of TensorFlow processes, which travel with the Flink job."""
+"""The settings of a group of TensorFlow processes, which travel with the Flink job.
+
+They are made and checked once, in the driver, and passed as one frozen object to the graph, the
+functions and the processes of the members. So a new setting needs no argument on the way.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,8 @@ OFF, PAD, REPEAT, DROP = "off", "pad", "repeat", "drop"
 EQUAL_STEP_MODES = (OFF, PAD, REPEAT, DROP)
 UNTAKEN, UNCOMMITTED = "untaken", "uncommitted"
 REPLAYS = (UNTAKEN, UNCOMMITTED)
-MAX_UNCOMMITTED = 256 << 20  # Flink writes them with each checkpoint, and keeps them in memory or in RocksDB
+# Flink writes uncommitted rows with each checkpoint, and keeps them in memory or in RocksDB.
+MAX_UNCOMMITTED = 256 << 20
 DRAIN, FAIL, RESTART = "drain", "fail", "restart"
 ON_RETURNS = (DRAIN, FAIL, RESTART)
 CHUNK_BYTES = 1 << 20
@@ -45,7 +50,8 @@ class PythonArchive:
     origin: str
 
 
-TLS_NAME = "akdl-group"  # the name in certificates: host names of a cluster are not known beforehand
+# Certificates have this name, because the host names of a cluster are not known beforehand.
+TLS_NAME = "akdl-group"
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,11 @@ class Certificate:
 
 @dataclass(frozen=True)
 class GroupSettings:
+    """Settings of the processes of one operator.
+
+    Values that may hold a password are left out of the object's text, which may reach a log.
+    """
+
     operator: str
     kind: str
     num_workers: int
@@ -105,6 +116,7 @@ class GroupSettings:
 
     @property
     def shipped(self) -> list[str]:
+        """Paths of files that are too large for the job, and travel by Flink's own distribution."""
         files = [file.shipped for file in self.user_files if file.shipped]
         return files + ([self.python.path] if isinstance(self.python, PythonArchive) else [])
 
@@ -119,6 +131,7 @@ class GroupSettings:
 
     @property
     def fed(self) -> range:
+        """Members that get rows: all workers, but for a chief that coordinates them."""
         return range(1 if self.chief_coordinates else 0, self.num_workers)
 
     @property
@@ -128,6 +141,7 @@ class GroupSettings:
 
     @property
     def script_schema(self) -> Schema:
+        """Columns that the script gets: those of the input, and the weights of padded rows."""
         if self.weight_column is None or self.weight_column in self.input_schema.names:
             return self.input_schema
         return Schema((*self.input_schema, *Schema.parse(f"{quoted(self.weight_column)} FLOAT NOT NULL")))

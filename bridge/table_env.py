@@ -15,19 +15,25 @@ from bridge.interrupts import interrupts_later
 if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment
 
-SAVEPOINT_PATHS = ("execution.state-recovery.path", "execution.savepoint.path")  # Flink takes the earlier name too
+# Flink takes the name of earlier versions too.
+SAVEPOINT_PATHS = ("execution.state-recovery.path", "execution.savepoint.path")
 _planning = threading.RLock()
 _counts: weakref.WeakKeyDictionary[Any, Counter[str]] = weakref.WeakKeyDictionary()
 
 
 @contextmanager
 def planning() -> Iterator[None]:
-    """Context (or decorator) for making tables or starting jobs: Flink's environments are not thread-safe."""
+    """Context (or decorator) for making tables or starting jobs, one thread at a time.
+
+    Flink's environments are not thread-safe. Interrupts are deferred in it, since one during a call
+    of the JVM would leave a job running that cannot be cancelled.
+    """
     with interrupts_later(), _planning:
         yield
 
 
 def has_checkpoints(table_env: StreamTableEnvironment) -> bool:
+    """Return True if checkpoints are enabled, by a call or by a setting of the environment."""
     enabled = table_env._j_tenv.execEnv().getCheckpointConfig().isCheckpointingEnabled()
     return bool(enabled or table_env.get_config().get("execution.checkpointing.interval", "") != "")
 
@@ -47,7 +53,14 @@ def parallelism_of(table_env: StreamTableEnvironment) -> int:
 
 
 def uids(table_env: object, *identity: str) -> Callable[[str], str]:
-    """Return a function that names the parts of one more operator; numbers of Flink's would change with each operator."""
+    """Return a function that names the parts of one more operator, by which savepoints find them.
+
+    Flink's own names are made from numbers, which would change with each further operator. Equal
+    operators of a program are counted in the order in which they are linked.
+
+    Args:
+        identity: Words that stay the same between two versions of a program.
+    """
     words = "-".join(re.sub(r"[^\w.]+", "_", word) for word in identity)
     count = _counts.setdefault(table_env, Counter())
     count[words] += 1
@@ -56,7 +69,10 @@ def uids(table_env: object, *identity: str) -> Callable[[str], str]:
 
 
 def described(name: str, group: str) -> str:
-    """Description of an operator in the plan of its job, where `groups_in` finds the group of its processes."""
+    """Description of an operator in the plan of its job, for `groups_in`.
+
+    A session cluster may run several jobs, and `akdl top` finds the processes of one by its plan.
+    """
     return f"{name}, group {group}"
 
 
