@@ -1,6 +1,8 @@
 """Readers of Parquet, Arrow and ORC files, row group by row group.
 
-Readers use one thread each, since Flink runs one per slot, and hold little more than a batch.
+Readers use one thread each, since Flink runs one per slot, and hold little more than a batch. The
+files may come from strangers, so no number in a file decides how much memory is taken: a batch is
+bounded by the texts that its rows may repeat, and offsets are validated before cells are used.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from bridge.formats.file_columns import FileColumn, cells_for_flink
 
 WHOLE = -1  # group of formats without groups
 TO_THE_END = -1  # rows of a part or a group whose number is unknown
-MOST_ROWS = 1 << 16  # of a batch: encoded sizes say little of repeated text
+# A batch has at most so many rows, since encoded sizes say little about repeated text.
+MOST_ROWS = 1 << 16
 _TEXT_BYTES = 64 << 20  # of the texts of dictionaries in a batch
 PACKED = {"gzip": ".gz", "bz2": ".bz2", "zstd": ".zst"}
 _PACKED_TIMES = 10  # smaller than its text may compressed text be
@@ -41,7 +44,12 @@ class RowGroup(NamedTuple):
 
 
 class FileReader:
-    """An open file."""
+    """An open file, read by one thread.
+
+    Attributes:
+        schema: Columns and types as the file has them; a file of text has types by its reader.
+        size: Bytes of the file, packed if it is.
+    """
 
     schema: pa.Schema
     size: int  # bytes of the file
@@ -63,11 +71,13 @@ class ParquetReader(FileReader):
     """A Parquet file."""
 
     def __init__(self, path: str) -> None:
-        # Local columns are read in small pieces; from a storage, all columns of a row group with few calls.
+        # Local columns are read in small pieces. From a storage, all columns of a row group are
+        # read ahead, with few calls.
         remote = is_remote(path)
         self._path, source, buffer = path, open_file(path), 0 if remote else 1 << 16
         self._read = functools.partial(pq.ParquetFile, pre_buffer=remote, buffer_size=buffer)
-        # Nanoseconds end in 2262, and "no end" of a warehouse is 9999-12-31.
+        # Old files have instants as INT96. Nanoseconds in 64 bits end in 2262, and "no end" of a
+        # warehouse is 9999-12-31, so they are read in microseconds first.
         self.file = self._read(source, coerce_int96_timestamp_unit="us")
         self.schema, self.size = self.file.schema_arrow, source.size()
 
@@ -75,6 +85,7 @@ class ParquetReader(FileReader):
         metadata, leaves = self.file.metadata, self._leaves(columns)
         for number in range(metadata.num_row_groups):
             group = metadata.row_group(number)
+            # A damaged file may claim any number of rows, which parts of files would count.
             if not 0 <= group.num_rows < _MOST_OF_GROUP:
                 raise ValueError(f"its row group {number} claims to have {group.num_rows} rows")
             yield RowGroup(number, group.num_rows, sum(group.column(place).total_uncompressed_size for place, _ in leaves))
@@ -103,8 +114,10 @@ class ParquetReader(FileReader):
             chunk = found.column(place)
             if chunk.physical_type != "BYTE_ARRAY" or chunk.total_uncompressed_size * rows <= _TEXT_BYTES:
                 continue
+            # In this encoding a text begins like the one before it, with any number of characters,
+            # so a few bytes can stand for a long text.
             if "DELTA_BYTE_ARRAY" in chunk.encodings:
-                rows = min(rows, _DELTA_ROWS)  # a text begins like the one before it, with any number of characters
+                rows = min(rows, _DELTA_ROWS)
             file = self._read(open_file(self._path), metadata=self.file.metadata, read_dictionary=[path[:-1]])
             samples = file.iter_batches(_SAMPLE_ROWS, [group], [path[:-1]], use_threads=False)
             # There is no dictionary before the first value.
@@ -127,11 +140,13 @@ class ParquetReader(FileReader):
                 cells, found = batch.column(place), pa.concat_arrays(waiting[name].slice(0, batch.num_rows).chunks)
                 if by_arrow and not pa.types.is_nested(cells.type):
                     cells = _before_1970(cells, found)
-                # Outside of 1677 to 2262 the reader wraps nanoseconds around, as the cast does.
+                # Outside of 1677 to 2262 the reader wraps nanoseconds around, as the cast does. So
+                # both agree if microseconds have lost nothing.
                 if cells.cast(found.type, safe=False).equals(found):
                     found = cells
                 else:
-                    cells.cast(found.type)  # fails outside of these years
+                    # This cast fails for years that nanoseconds do not have.
+                    cells.cast(found.type)
                 if found is not batch.columns[place]:
                     cells = [*batch.columns[:place], found, *batch.columns[place + 1 :]]
                     batch = pa.record_batch(cells, batch.schema.names)
@@ -199,7 +214,11 @@ class _ArrowFile(FileReader):
 
 
 class UngroupedReader(FileReader):
-    """A file without groups, which is one: `_size` estimates its bytes, and `_first` are the rows and bytes of a sample."""
+    """A file without groups, which has one group of unknown rows.
+
+    `_size` estimates the bytes of its rows, and `_first` has the rows and bytes of a sample. Parts
+    of such a file are cut by these, and each begins with a read from the first row on.
+    """
 
     _path: str
     _size: int
@@ -227,6 +246,7 @@ class _ArrowStream(UngroupedReader):
 
 
 def arrow_reader(path: str) -> FileReader:
+    """Open a file of Arrow: a file or a stream of IPC, which have the same endings."""
     with open_file(path) as source:
         is_file = source.read(6) == b"ARROW1"
     return _ArrowFile(path) if is_file else _ArrowStream(path)
@@ -237,6 +257,12 @@ def arrow_writer(file: pa.NativeFile, types: pa.Schema, _: object) -> pa.ipc.Rec
 
 
 class OrcReader(FileReader):
+    """An ORC file, whose groups are stripes.
+
+    The library reads a stripe as a whole, and ends the process at some damaged files. So ORC files
+    of strangers are not supported, unlike Parquet and Arrow.
+    """
+
     def __init__(self, path: str) -> None:
         source = open_file(path)
         self._file = po.ORCFile(source)
@@ -245,6 +271,7 @@ class OrcReader(FileReader):
     def groups(self, columns: Sequence[str]) -> Iterator[RowGroup]:
         stripes, first = self._file.nstripes, self.schema.names[:1]
         for number in range(stripes):
+            # pyarrow does not give the rows of a stripe, so its first column is read.
             rows = self._file.nrows if stripes == 1 else self._file.read_stripe(number, first).num_rows
             yield RowGroup(number, rows, self._file.content_length // stripes)
 
@@ -305,7 +332,10 @@ def _longest(cells: pa.Array) -> int:
 
 
 def open_file(path: str) -> Any:
-    """File of pyarrow at a path or an address. A map of memory would end the process where a file becomes shorter."""
+    """File of pyarrow at a path or an address.
+
+    The file is not mapped into memory: if another program made it shorter, the process would end.
+    """
     if not is_remote(path):
         return pa.OSFile(path)
     with opened_with_fsspec(path) as (system, inside):
@@ -314,7 +344,11 @@ def open_file(path: str) -> Any:
 
 @contextmanager
 def open_text(path: str) -> Iterator[tuple[pa.NativeFile, int, int]]:
-    """Open a file of text, which is unpacked if its name says so; yield also its bytes, and an estimate of those unpacked."""
+    """Open a file of text, which is unpacked as it is read if its name says so.
+
+    Yields:
+        The text, the bytes of the file, and an estimate of the bytes of the text.
+    """
     codec = next((codec for codec, ending in PACKED.items() if path.lower().endswith(ending)), None)
     with open_file(path) as source:
         size = source.size()

@@ -32,7 +32,14 @@ _EXAMPLES = {Kind.DATE: "2024-05-31", Kind.TIME: "18:00:00", Kind.TIMESTAMP: "20
 
 
 def csv_cells(column: FileColumn, cells: pa.Array, is_lenient: bool = False) -> pa.Array:
-    """Values of texts; pa.ArrowException if one does not fit, which is null instead if `is_lenient`."""
+    """Values of texts.
+
+    If `is_lenient`, a text that does not fit is null. The cells are halved until the bad ones are
+    alone, so that columns without bad cells are converted as a whole.
+
+    Raises:
+        pa.ArrowException: A text does not fit; the error has no position.
+    """
     if not is_lenient:
         return _cells(column, cells)
     try:
@@ -59,14 +66,18 @@ def _cells(column: FileColumn, cells: pa.Array, is_lenient: bool = False) -> pa.
     good = pc.match_substring_regex(cells, f"^ *({pattern}) *$")
     if not pc.all(good, min_count=0).as_py():
         if not is_lenient:
-            cast_cells(column, cells)  # fails with a better reason, or reads what the text does not mean
+            # Arrow's error has a better reason. If there is no error, Arrow reads the text as
+            # something that it does not mean.
+            cast_cells(column, cells)
             raise pa.ArrowInvalid("the text has another form")
         # Arrow 16 makes wrong offsets from a slice here, which trimming copies.
         cells = pc.if_else(good, pc.utf8_trim(cells, " "), None)
     if type_.kind is Kind.BOOLEAN:
         return pc.match_substring_regex(cells, "(?i)^ *[ty1]")
+    # Most texts are in Arrow's form already. To rewrite all of them first took 1.03 s of a
+    # processor per million rows of five columns, and this order takes 0.78 s.
     try:
-        return cast_cells(column, cells)  # Arrow reads most texts as they are
+        return cast_cells(column, cells)
     except pa.ArrowInvalid:
         return cast_cells(column, _in_arrow_form(type_.kind, pc.utf8_trim(cells, " ")))
 

@@ -24,7 +24,8 @@ from bridge.formats.columnar import UngroupedReader, open_text, slices
 from bridge.formats.csv_cells import csv_cells, has_other_numbers, remedy_for
 from bridge.formats.file_columns import FileColumn, column_of_field, first_wrong, not_utf8, remedy_of
 
-_BLOCK_BYTES = 4 << 20  # the longest row
+# Text is read in blocks of this size, so it is the length of the longest row.
+_BLOCK_BYTES = 4 << 20
 _Rows = list[tuple[int, list[str]]]
 """Number of the last line of each row, and its cells."""
 
@@ -57,7 +58,11 @@ PLAIN_CSV = CsvForm()
 
 
 class CsvReader(UngroupedReader):
-    """A file of CSV. An empty cell is null."""
+    """A file of CSV. An empty cell is null.
+
+    All cells are read as text first. Each column is then cast in one place, with rules of our own
+    (`csv_cells`), so that 0x10 means the same in every source and an error has its line.
+    """
 
     def __init__(self, path: str, columns: Sequence[FileColumn], others: str, form: CsvForm) -> None:
         self._path, self._form, self._names = path, form, list(form.names or ())
@@ -218,11 +223,15 @@ class CsvReader(UngroupedReader):
         return found, "".join(taken).encode(errors="surrogateescape")
 
     def _line_of(self, row: int) -> int:
-        """Number of the last line of a row, which is found by reading all rows before it."""
+        """Number of the last line of a row, which is found by reading all rows before it.
+
+        Only an error needs it, so no line is counted while all cells fit.
+        """
         found = (rows or self._rows(line, block, True)[0] for line, block, rows in self._blocks())
         return next(islice(chain.from_iterable(found), row - 1, None))[0]
 
     def _wrong_number(self, line: int, row: Sequence[str]) -> RowError:
+        """Make the error of a row with too few or too many cells, with the likely delimiter."""
         expected, delimiter = len(self._names), self._form.field_delimiter
         text = delimiter.join(row)
         other = next((each for each in ",;\t|" if each != delimiter and text.count(each) == expected - 1 > 0), None)
@@ -233,6 +242,7 @@ class CsvReader(UngroupedReader):
 
 
 def _array(cells: Sequence[str]) -> pa.Array:
+    """Array of texts, which keeps bytes that are not UTF-8: their column may be declared BYTES."""
     try:
         return pa.array(cells, pa.string())
     except UnicodeEncodeError:

@@ -1,4 +1,8 @@
-"""Columns of files: SQL types for Arrow types, and cells in the form that ArrowToRows reads. Pure."""
+"""Columns of files: SQL types for Arrow types, and cells in the form that ArrowToRows reads. Pure.
+
+A cell becomes exactly the value that the file has, or an error that names its row, column and a
+remedy. Arrow's casts alone do not promise that: some wrap around, or read a text as another number.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +91,12 @@ def check_type(column: FileColumn, found: pa.DataType) -> None:
 
 
 def cells_for_flink(column: FileColumn, cells: pa.Array, row: int = 1) -> pa.Array:
-    """Cells in the type of their column, of which `row` is the first row; RowError if one does not fit."""
+    """Cells in the type of their column; RowError if one does not fit.
+
+    Args:
+        cells: Cells of a batch, in a type of the file.
+        row: Row of the first of them in the file, from 1, for the error.
+    """
     convert = partial(cast_cells, column)
     try:
         return convert(cells)
@@ -100,7 +109,10 @@ def cells_for_flink(column: FileColumn, cells: pa.Array, row: int = 1) -> pa.Arr
 
 
 def first_wrong(convert: Callable[[pa.Array], object], cells: pa.Array, error: Exception) -> tuple[int, Exception]:
-    """Place of the first cell that cannot be converted, and its error; `error` is that of all cells."""
+    """Place of the first cell that cannot be converted, and its error; `error` is the one of all.
+
+    Arrow's errors have no position. Halving needs few conversions, also for a million cells.
+    """
     right, wrong = 0, len(cells)
     while wrong - right > 1:
         middle = (right + wrong) // 2
@@ -125,9 +137,11 @@ def remedy_of(error: Exception) -> str:
 
 
 def cast_cells(column: FileColumn, cells: pa.Array) -> pa.Array:
+    """Cast cells to the type of their column, or raise pa.ArrowException without a position."""
     target, is_text = column.arrow, _is_text(cells.type)
     if is_text and pa.types.is_binary(target):
         cells = cells.cast(target)
+    # A damaged file may have offsets that point anywhere into the memory of this process.
     try:
         if not pa.types.is_primitive(cells.type):
             cells.validate(full=True)
@@ -138,7 +152,8 @@ def cast_cells(column: FileColumn, cells: pa.Array) -> pa.Array:
     if cells.type == target:
         result = cells
     elif is_text and pa.types.is_temporal(target):
-        # Arrow before 17 cannot parse a time alone, nor Arrow 11 a date. Seconds may have further digits, which are zeros.
+        # Arrow before 17 cannot parse a time alone, nor Arrow 11 a date, so each gets the part that
+        # it lacks. Seconds may have further digits, which are zeros.
         whole = pc.binary_join_element_wise("1970-01-01", cells, " ") if pa.types.is_time(target) else cells
         whole = pc.binary_join_element_wise(cells, "00:00:00", " ") if pa.types.is_date(target) else whole
         zone = "UTC" if column.sql.startswith("TIMESTAMP_LTZ") else None
@@ -146,6 +161,7 @@ def cast_cells(column: FileColumn, cells: pa.Array) -> pa.Array:
     else:
         if is_text and is_number(target):
             cells = pc.ascii_trim_whitespace(cells)
+        # Two steps, because rescaling a decimal of 128 bits wraps around silently.
         result = cells.cast(with_room(target)).cast(target)
     check_numbers(cells, result)
     _check_length(column, result)
@@ -173,6 +189,7 @@ def not_utf8(error: UnicodeDecodeError) -> str:
 
 
 def _check_cast(column: FileColumn, found: pa.DataType) -> None:
+    """Refuse a type that Arrow cannot cast, when the job is built and not at the first cell."""
     is_instant = pa.types.is_timestamp(found) and found.tz is not None
     if column.declared is not None and column.declared.type.kind is Kind.TIMESTAMP and is_instant:
         raise SchemaError(f"the column {column.name!r} has instants, of the type {found}: declare TIMESTAMP_LTZ for it")

@@ -1,4 +1,8 @@
-"""The formats of files by name. A further format is a module with a reader and perhaps a writer, and an entry here."""
+"""The formats of files by name.
+
+A further format is a module with a reader and perhaps a writer, and an entry here. Sources, sinks
+and the check of their parameter `format` are made from these entries.
+"""
 
 from __future__ import annotations
 
@@ -74,6 +78,7 @@ def reader_of(
         form: Form of CSV.
     """
     reader = FORMATS[format_].reader(path, columns, others, form)
+    # Columns are found by their names from here on, so the second one would never be read.
     twice = [name for name, count in Counter(reader.schema.names).items() if count > 1]
     if twice:
         raise SchemaError(f"it has two columns {twice[0]!r}: rename one")

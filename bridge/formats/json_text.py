@@ -1,4 +1,9 @@
-"""Files of JSON, an object per line: limits on hostile text, exact numbers, and the place of what does not fit. Pure."""
+"""Files of JSON, an object per line. Pure, but for the reader that opens a file.
+
+pyarrow parses the lines. Before it, the lines are checked, because a deep nesting ends its process;
+after it, the cells are, because it makes integers beyond BIGINT a DOUBLE, drops offsets of times,
+and leaves bytes in base64. An error names the line and the column of the first cell that is wrong.
+"""
 
 from __future__ import annotations
 
@@ -90,8 +95,11 @@ def rows_of(line: int, block: bytes, columns: Sequence[FileColumn], others: str)
 
 
 def _read(block: bytes, columns: Sequence[FileColumn], others: str) -> pa.Table:
+    """Read a block of lines, or raise an error without a place."""
+    # This fails if the text is not UTF-8.
     block.decode()
     lines = block.count(b"\n") + 1
+    # Most blocks have an object in each line, which three quick searches show.
     if not (block.startswith(b"{") and block.endswith(b"}") and block.count(b"}\n{") == lines - 1):
         lines = sum(map(_is_object, block.split(b"\n")))
     if block.count(b"[") + block.count(b"{") - lines > _MOST_LEVELS - 1:
@@ -99,6 +107,7 @@ def _read(block: bytes, columns: Sequence[FileColumn], others: str) -> pa.Table:
             if line.count(b"[") + line.count(b"{") > _MOST_LEVELS:
                 _check_depth(line)
     table = _parsed(block, pa.schema([(column.name, _in_json(column.arrow)) for column in columns]), others)
+    # pyarrow also reads several objects in a line.
     if table.num_rows != lines:
         raise ValueError("got other values behind it")
     declared = {column.name for column in columns if column.declared is not None}
@@ -135,6 +144,7 @@ def _in_json(kind: pa.DataType) -> pa.DataType:
 
 
 def _time_or_text(cells: pa.ChunkedArray) -> pa.DataType:
+    """Type of the least precision that all texts have as times, else the type of the cells."""
     for unit in ("s", "ms", "us") if pa.types.is_string(cells.type) else ():
         for zone in (None, "UTC"):
             try:
@@ -145,6 +155,8 @@ def _time_or_text(cells: pa.ChunkedArray) -> pa.DataType:
 
 
 def _check_depth(line: bytes) -> None:
+    """Refuse deep nesting, before pyarrow's reader recurses. Brackets in texts do not count."""
+    # Escaped quotes go first, so that a text ends at its own quote.
     text = line.replace(rb"\\", b"").replace(rb"\"", b"")
     depths = accumulate(_STEPS[bracket] for bracket in _OTHER_THAN_BRACKETS.sub(b"", text))
     if any(depth > _MOST_LEVELS for depth in depths):
@@ -159,14 +171,18 @@ def _is_doubtful(cells: pa.Array) -> bool:
 
 
 class _Digits(str):
-    """An integer of JSON."""
+    """An integer of JSON, as its text, to tell it from a text in quotes."""
 
 
 class _InexactError(ValueError):
-    pass
+    """An integer that pyarrow has read as a DOUBLE which is another number."""
 
 
 def _check_integers(block: bytes, names: Sequence[str]) -> None:
+    """Look for integers that a DOUBLE does not hold, in columns with large numbers only.
+
+    The lines are parsed again, so lines without 16 digits in a row are skipped.
+    """
     for line in block.split(b"\n") if names else ():
         row = _row(line) if _LONG.search(line) else {}
         for name in names:
@@ -197,6 +213,7 @@ def _decoded(value: object) -> object:
 
 
 def _error(block: bytes, columns: Sequence[FileColumn], others: str) -> Exception | None:
+    """Return the error of a block of lines; None if it can be read, or is blank."""
     try:
         if block.strip():
             _read(block, columns, others)

@@ -1,4 +1,8 @@
-"""Rows as lines of CSV and JSON, made column by column. Pure."""
+"""Rows as lines of CSV and JSON, made column by column. Pure.
+
+Texts of a column are made by operations of Arrow, and Python rewrites only the few cells in which
+Arrow's text differs from the one that Python or Java writes, such as NaN.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +66,8 @@ def write_csv(file: pa.NativeFile, batch: pa.RecordBatch, form: CsvForm) -> None
                 whole = pc.binary_join_element_wise(quote, pc.replace_substring(texts, quote, quote * 2), quote, "")
                 texts = pc.if_else(quoted, whole, texts)
         columns.append(texts)
-    if not any_quoted and marks == _USUAL_MARKS:  # Arrow joins cells in half the time, though not quoted ones
+    # Arrow's own writer joins cells in half the time, but not the quoted ones.
+    if not any_quoted and marks == _USUAL_MARKS:
         texts = pa.record_batch(columns, batch.schema.names)
         pa.csv.write_csv(texts, file, pa.csv.WriteOptions(include_header=False, batch_size=4096, quoting_style="none"))
         return
@@ -102,7 +107,7 @@ def plain_texts(cells: pa.Array) -> pa.Array:
 
 
 def json_texts(cells: pa.Array) -> pa.Array:
-    """JSON of cells, without nulls."""
+    """JSON of cells, as an array without nulls: a null is the text null."""
     kind = cells.type
     if pa.types.is_nested(kind):
         texts = _nested(cells)
@@ -168,7 +173,7 @@ def _without_zeros(texts: pa.Array) -> pa.Array:
 
 
 def _rewritten(texts: pa.Array, places: NDArray[np.intp], cells: pa.Array, text_of: Callable[[Any], str]) -> pa.Array:
-    """Replace the texts of a few cells."""
+    """Replace the texts of a few cells, at some places, by texts that Python makes of the cells."""
     if not len(places):
         return texts
     written = pa.array([text_of(cell) for cell in cells.take(pa.array(places)).to_pylist()], pa.string())
@@ -176,7 +181,8 @@ def _rewritten(texts: pa.Array, places: NDArray[np.intp], cells: pa.Array, text_
         mask = np.zeros(len(texts), bool)
         mask[places] = True
         return pc.replace_with_mask(texts, pa.array(mask), written)
-    pieces, start = [], 0  # a third of the time that the mask takes
+    # For a few places, pieces take a third of the time that a mask takes.
+    pieces, start = [], 0
     for number, place in enumerate(places):
         pieces += [texts.slice(start, place - start), written.slice(number, 1)]
         start = place + 1
