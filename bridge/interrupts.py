@@ -73,8 +73,8 @@ def interrupts_later() -> Iterator[None]:
 class Elsewhere:
     """A thread for long calls, so that the calling thread can react to interrupts meanwhile.
 
-    The thread is started with the first call and used for all further ones. Outside of
-    `interrupts_later`, and in other threads than the main one, calls are made in the calling thread.
+    The thread is started with the first call and used for all further ones. Calls are made in the
+    calling thread outside of `interrupts_later`, and if that is not the main thread.
     """
 
     def __init__(self) -> None:

@@ -141,7 +141,7 @@ class GroupSettings:
 
     @property
     def script_schema(self) -> Schema:
-        """Columns that the script gets: those of the input, and the weights of padded rows."""
+        """Columns that the script gets: the input, and the weights of padded rows."""
         if self.weight_column is None or self.weight_column in self.input_schema.names:
             return self.input_schema
         return Schema((*self.input_schema, *Schema.parse(f"{quoted(self.weight_column)} FLOAT NOT NULL")))
