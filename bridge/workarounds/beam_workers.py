@@ -58,7 +58,7 @@ def limit_starts(seconds: float) -> None:
 def worker_of_this_thread() -> weakref.ref[SdkHarness] | None:
     """Find the Beam worker that calls a function, or None, as in a test.
 
-    The reference is weak, since `_closing` and the registry of members outlive workers.
+    The reference is weak, so that it does not keep a worker that has ended.
     """
     # A worker that loses its connection to Flink closes no function, and functions cannot find out
     # whether it has ended (`SdkHarness` of apache_beam/runners/worker/sdk_worker.py). It is found
