@@ -175,7 +175,7 @@ class _Digits(str):
 
 
 class _InexactError(ValueError):
-    """An integer that pyarrow has read as a DOUBLE which is another number."""
+    pass
 
 
 def _check_integers(block: bytes, names: Sequence[str]) -> None:
