@@ -79,7 +79,9 @@ class Resumption:
                     with suppress(OSError):
                         path = f"{root}/{name}"
                         is_own = is_remote(self.folder) or os.stat(path).st_uid == os.getuid()
-                        if is_own and files.get_file_info(path).mtime_ns < time.time_ns() - _DEAD_NS:
+                        # Some storages of fsspec have no time; their files are left alone.
+                        written = files.get_file_info(path).mtime_ns
+                        if is_own and written is not None and written < time.time_ns() - _DEAD_NS:
                             files.delete_file(path)
         parts = {f"{self.folder}/{name}": int(found[1]) for name in names if (found := _PART.fullmatch(name))}
         if not parts:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from typing import Any
 
+import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -180,3 +181,18 @@ def test_refused_when_it_is_linked(tmp_path: pathlib.Path, params: dict[str, Any
     }  # fmt: skip
     with pytest.raises(ConfigurationError, match=f"TFSavedModelPredictBatchOp: {message}"):
         MemSourceBatchOp([(1, 0.5)], "id BIGINT, x DOUBLE").link(TFSavedModelPredictBatchOp(**values))
+
+
+def test_unfinished_file_in_a_storage_without_times_is_left_alone(place: pathlib.Path) -> None:
+    system, name = fsspec.filesystem("memory"), f".part-{'a' * 16}-7.feather"
+    assert resumption._UNFINISHED.fullmatch(name)
+    values = {"predictFn": f"{place}/score.py:load", "selectedCols": ["id", "x"], "outputSchemaStr": "y DOUBLE", "idCol": "id"}
+    values["resumeDir"] = "memory://resumed"
+    try:
+        for _ in range(2):
+            op = PredictBatchOp(**values, userParams={"place": str(place)})
+            ParquetSourceBatchOp(filePath=f"{place}/rows.parquet").link(op).getOutputTable()
+            (folder,) = system.ls("/resumed", detail=False)
+            system.pipe(f"{folder}/{name}", b"cut off")
+    finally:
+        system.rm("/resumed", recursive=True)
