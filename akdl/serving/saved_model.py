@@ -137,8 +137,8 @@ def load_in_clean_process(folder: str, timeout_s: float = CHECK_TIMEOUT_S) -> No
     kept = {name: value for name, value in os.environ.items() if name != "TF_CONFIG" and not name.startswith("AKDL_")}
     # The training script still holds the GPU's memory.
     own = {"PYTHONPATH": os.pathsep.join(path), "CUDA_VISIBLE_DEVICES": "-1", "PYTHONIOENCODING": "utf-8"}
-    command = [sys.executable, "-c", RUN_MODULE, "akdl.serving.saved_model", os.path.abspath(folder)]
     # RUN_MODULE instead of -m, which would import modules from the folder that a script changed to.
+    command = [sys.executable, "-c", RUN_MODULE, "akdl.serving.saved_model", os.path.abspath(folder)]
     try:
         ended = subprocess.run(command, env={**kept, **own}, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s)
     except subprocess.TimeoutExpired:

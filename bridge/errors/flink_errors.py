@@ -47,8 +47,8 @@ _TOLERABLE = "execution.checkpointing.tolerable-failed-checkpoints sets how many
 _ADVICE = [
     (
         re.compile(r"^java.lang.StackOverflowError$"),
-        "A CSV file of a thousand columns, or a very long expression, needs more stack than Flink's threads have. Start a "
-        "program with a local job with JVM_ARGS=-Xss16m; on a cluster set env.java.opts.all: -Xss16m",
+        "A very long expression needs more stack than Flink's threads have. Start a program with a local job with "
+        "JVM_ARGS=-Xss16m; on a cluster set env.java.opts.all: -Xss16m",
     ),
     (
         re.compile(r"doesn't support consuming"),

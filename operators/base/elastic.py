@@ -194,7 +194,8 @@ class SlotWatch:
 
     def _waits(self) -> bool | None:
         """Return True if a task of the job waits for a slot; None if the job is not running yet."""
-        for job in self._rest.jobs_of({self._group}):
+        # Other jobs of the cluster need not be asked again at each look.
+        for job in [self._rest.get(f"/jobs/{self._job}")] if self._job else self._rest.jobs_of({self._group}):
             if job["state"] == "RUNNING":
                 self._job = job["jid"]
                 return waits_for_slots(job)
