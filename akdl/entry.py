@@ -43,6 +43,7 @@ from akdl.rows.once_rows import OnceRows
 from akdl.rows.stream_rows import StreamRows
 from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TaskConfig, TrainTaskConfig
 from akdl.runner.context import Share, TFContext
+from akdl.runner.cuts import CheckpointError, Cuts
 from akdl.runner.extra_inputs import ExtraInput, text_path, write_text
 from akdl.runner.kept_failure import LATEST_CHECKPOINT, PRIVATE_FOLDER, SAVED_MODEL, keep_failure, seed_python, seed_tensorflow
 from akdl.runner.output_writer import OutputWriter
@@ -83,6 +84,7 @@ class Surroundings:
     cluster: Cluster
     rows: AnyRows
     writer: OutputWriter
+    cuts: Optional[Cuts]
     channel: Channel
     reports: Reports
     warnings: ScriptWarnings
@@ -146,10 +148,17 @@ def surround(channel: Channel, task: Task, attempt: int, log_dir: Optional[str])
     writer = OutputWriter(channel, task.output_columns, task.chunk_wait_ms / 1000 or None)
     if isinstance(rows, StreamRows):
         rows.keeps_last = task.keeps_failure
-        if task.reports_passed:
-            rows.on_finished = writer.pass_rows
     cluster = channel.wait_for_cluster()
-    return Surroundings(task, cluster, rows, writer, channel, Reports(), ScriptWarnings(task.work_dir), attempt, log_dir)
+    cuts = cuts_of(task, cluster, rows, writer)
+    return Surroundings(task, cluster, rows, writer, cuts, channel, Reports(), ScriptWarnings(task.work_dir), attempt, log_dir)
+
+
+def cuts_of(task: Task, cluster: Cluster, rows: AnyRows, writer: OutputWriter) -> Optional[Cuts]:
+    """Return the cuts of a script whose rows come from a stream; a bounded table starts again from its first row."""
+    if not isinstance(rows, StreamRows) or rows.is_once:
+        return None
+    members = json.loads(cluster.tf_config)["cluster"].values()
+    return Cuts(rows, writer, task, cluster.state, is_alone=sum(map(len, members)) == 1)
 
 
 def _rows_of(task: Task, folder: str, channel: Channel) -> AnyRows:
@@ -213,6 +222,8 @@ def run_script(surroundings: Surroundings) -> None:
             raise
     if isinstance(task_config, TrainTaskConfig) and task_config.task_type == "chief":
         _send_model(task_config, surroundings)
+    if surroundings.cuts is not None:
+        surroundings.cuts.end()
     surroundings.writer.close()
 
 
@@ -298,7 +309,7 @@ def _task_config(surroundings: Surroundings) -> TaskConfig:
             os.makedirs(checkpoint, exist_ok=True)
         return TrainTaskConfig(saved_model_dir=os.path.join(task.work_dir, SAVED_MODEL), latest_ckpt_dir=checkpoint, **common)
     if isinstance(rows, StreamRows) and not rows.is_once:
-        return StreamTaskConfig(output_writer=surroundings.writer, rows=rows if task.commits else None, **common)
+        return StreamTaskConfig(output_writer=surroundings.writer, rows=rows, cuts=surroundings.cuts, **common)
     return BatchTaskConfig(output_writer=surroundings.writer, **common)
 
 
@@ -339,7 +350,7 @@ def _failure_of(surroundings: Surroundings) -> Optional[Failure]:
 
 def described(error: BaseException, task: Task) -> Failure:
     """Return an exception of the script as data, without akdl's own frames in the traceback."""
-    if isinstance(error, (ScriptError, ModelError, LostModel)):
+    if isinstance(error, (ScriptError, ModelError, LostModel, CheckpointError)):
         return Failure(type="ScriptError", message=str(error))
     if isinstance(error, SystemExit):
         code = repr(error.code) if isinstance(error.code, (int, str)) else f"a {type(error.code).__name__}"

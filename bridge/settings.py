@@ -102,7 +102,8 @@ class GroupSettings:
     token: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
     watermark: tuple[str, str] | None = None  # column of a stream's output, and SQL expression
     replay: str = UNTAKEN  # rows that checkpoints of a stream store
-    max_uncommitted: int = MAX_UNCOMMITTED  # bytes, after which a process gets no more rows
+    max_uncommitted: int = MAX_UNCOMMITTED  # bytes, after which a process gets no more rows, or fails to save its state
+    save_every_s: float = 10.0  # between saves of a script's state
     on_return: str = DRAIN  # treatment of a stream's rows after the script has returned
     chunk_rows: int = 8000
     chunk_wait_s: float = 0.01

@@ -92,11 +92,17 @@ class RowBatches:
             The rows of an element count as finished when TensorFlow requests the next element.
             """
             empty = self._content([Table(0, [column.nulls(0) for column in self._columns])], 1)
+            if isinstance(rows, StreamRows):
+                rows.batch_size = batch_size
+                if shuffle_rows > 1:  # the buffer holds rows of any chunk
+                    rows.loosen()
             for count, group in batched(_repeated(one_pass, num_epochs), batch_size):
                 found, places, held = group.rows, group.nbytes * parallel // READ_AHEAD_BYTES, [group]
                 del group
+                if isinstance(rows, StreamRows):
+                    rows.given += found
                 yield self._content(held, count)
-                if isinstance(rows, StreamRows) and shuffle_rows <= 1:  # else the buffer holds rows of these chunks
+                if isinstance(rows, StreamRows) and not rows.is_loose:
                     rows.finish(found)
                 if width and parallel > 1:
                     # TensorFlow reads ahead a number of elements of any size: empty ones take up the places of a large one.
@@ -172,6 +178,38 @@ def dataset_of(generate: Callable[[], Iterator[object]], types: object, shapes: 
         signature = tf.nest.map_structure(tf.TensorSpec, shapes, types)
         return tf.data.Dataset.from_generator(generate, output_signature=signature)
     return tf.data.Dataset.from_generator(generate, types, shapes)
+
+
+def following(dataset: Any, rows: StreamRows) -> Any:
+    """Let a dataset of batches tell `rows` what the script has finished, if the script iterates over the dataset itself.
+
+    It does so in the script's thread, before each batch, and so more closely than the generator of the dataset, which is asked
+    for several batches at a time. A dataset that is made from it does not.
+    """
+    import tensorflow as tf
+
+    kind = type(dataset)
+
+    def iterate(self: Any) -> Any:
+        iterator = kind.__iter__(self)
+        of_rows, batches = type(iterator), itertools.count()
+
+        def following_batch(self: Any) -> Any:
+            # In a traced function this is called once, and not with each batch.
+            if not tf.executing_eagerly():
+                return of_rows.__next__(self)
+            number = next(batches)
+            rows.reach(number)
+            batch = of_rows.__next__(self)
+            rows.handed = (number + 1) * rows.batch_size
+            return batch
+
+        # Only the class changes, because functions of TensorFlow know iterators by their class.
+        iterator.__class__ = type(of_rows.__name__, (of_rows,), {"__next__": following_batch, "get_next": following_batch})
+        return iterator
+
+    dataset.__class__ = type(kind.__name__, (kind,), {"__iter__": iterate})
+    return dataset
 
 
 def share_of_cores(environment: Mapping[str, str]) -> int:

@@ -30,9 +30,11 @@ class Held(NamedTuple):
 class StreamRows(ArrivingRows):
     """This worker's rows, read from the channel by a separate thread at the script's pace.
 
-    `on_finished`, if set, is called in the reader's thread with the number of rows that the script
-    received before it requested more. Rows of `segments` are not counted, because TensorFlow may
-    keep them in an incomplete batch.
+    `akdl.runner.cuts` sets three functions, which are told how far the script is. `on_finished` gets
+    the number of rows that the script received before its dataset was asked for more, in the thread
+    that reads. `on_reached` gets the same number, batch by batch, in the thread of a script that
+    iterates over `batches` itself. `on_loose` is called where neither is known: TensorFlow may keep
+    rows of `segments`, and of a shuffled dataset, as long as it likes.
     """
 
     is_stream = True
@@ -42,6 +44,13 @@ class StreamRows(ArrivingRows):
         self, folder: str, chunks: Iterable[Chunk], columns: Sequence[TableColumn], exact_doubles: bool = False
     ) -> None:
         self.on_finished: Optional[Callable[[int], None]] = None
+        self.on_reached: Optional[Callable[[int], None]] = None
+        self.on_loose: Optional[Callable[[], None]] = None
+        self.is_loose = False
+        self.given = 0  # rows of whole batches, or chunks, that were passed to the dataset
+        self.taken_bytes = 0  # of the chunks that are counted in `taken`
+        self.batch_size = 0
+        self.handed: Optional[int] = None  # rows of the batches that a script which iterates itself has got
         self.keeps_last = False  # chunks for `last`, while they are not needed otherwise
         self._last: Deque[Held] = deque()
         self._last_bytes = 0
@@ -86,7 +95,13 @@ class StreamRows(ArrivingRows):
         """Return the chunks that `_take` kept, which exist with `keeps_last` only."""
         return [(chunk.rows, chunk.columns) for chunk in self._last]
 
+    @property
+    def received(self) -> int:
+        """Number of rows that the script has in its hands, or has finished."""
+        return self.given if self.handed is None else max(min(self.handed, self.given), self._finished)
+
     def segments(self) -> Iterator[str]:
+        self.loosen()
         for number, chunks in enumerate(self._scan()):
             frames = (self._encoder.frames(Rows.FromString(chunk.columns)) for chunk in chunks)
             with segment_file(os.path.join(self._folder, f"rows-{number}.tfrecords"), frames) as path:
@@ -96,15 +111,28 @@ class StreamRows(ArrivingRows):
         # With `finishes`, a chunk counts as finished when the next one is requested; else the caller calls `finish`.
         # Chunks that still wait are not taken: a failure repeats them, and the number of rows shows which process lags behind.
         for (chunk,) in self._scan(1):
+            self.given += chunk.rows if finishes else 0
             yield Rows.FromString(chunk.columns)
             if finishes:
                 self.finish(chunk.rows)
 
     def finish(self, rows: int) -> None:
-        """Record that the script received so many more rows and has requested the next ones."""
+        """Record that the script received so many more rows and its dataset was asked for the next ones."""
         self._finished += rows
         if self.on_finished is not None:
             self.on_finished(self._finished)
+
+    def reach(self, batches: int) -> None:
+        """Record that the script has finished so many batches, and asks for the next one."""
+        # The last batch of a stream may be shorter than the others.
+        if self.on_reached is not None and batches and not self.is_loose:
+            self.on_reached(min(batches * self.batch_size, self.given))
+
+    def loosen(self) -> None:
+        """Record that the script reads in a way that does not show which rows it has finished."""
+        self.is_loose = True
+        if self.on_loose is not None:
+            self.on_loose()
 
     def _scan(self, most: Optional[int] = None) -> Iterator[List[Held]]:
         """Yield chunks to the first reader; `_read_again` decides for later readers."""
@@ -139,6 +167,7 @@ class StreamRows(ArrivingRows):
             if not chunks:
                 self._check_unbroken()
             self.taken += sum(chunk.rows for chunk in chunks)
+            self.taken_bytes += sum(len(chunk.columns) for chunk in chunks)
             self._changed.notify_all()
         if self.keeps_last:
             self._last.extend(chunks)

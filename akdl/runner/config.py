@@ -17,8 +17,10 @@ from akdl.runner.reports import Reports
 if TYPE_CHECKING:
     from akdl.rows.stream_rows import StreamRows
     from akdl.runner.context import TFContext
+    from akdl.runner.cuts import Action, Cuts
     from akdl.runner.extra_inputs import ExtraInput
     from akdl.runner.output_writer import OutputWriter
+    from akdl.runner.script_state import Checkpoint
 
 
 Value = TypeVar("Value")
@@ -170,14 +172,22 @@ class StreamTaskConfig(TaskConfig):
 
     Args:
         output_writer: Sends rows of `outputSchemaStr` to the result table.
-        rows: The rows for `commit`; None when the operator does not wait for commits.
+        rows: The rows, whose counts `commit` uses.
+        cuts: Takes commits and the script's state.
         common: See `TaskConfig`.
     """
 
-    def __init__(self, *, output_writer: "OutputWriter", rows: "Optional[StreamRows]" = None, **common: Any) -> None:
+    def __init__(
+        self,
+        *,
+        output_writer: "OutputWriter",
+        rows: "Optional[StreamRows]" = None,
+        cuts: "Optional[Cuts]" = None,
+        **common: Any,
+    ) -> None:
         super().__init__(**common)
         self.output_writer = output_writer
-        self._rows = rows
+        self._rows, self._cuts = rows, cuts
         self._committed = 0
 
     def dataset_fn(self) -> Any:
@@ -193,11 +203,12 @@ class StreamTaskConfig(TaskConfig):
     def commit(self, rows: Optional[int] = None) -> None:
         """Mark rows as done, together with all output written so far.
 
-        They are not replayed after a failure.
+        They are not replayed after a failure, and their output leaves for Flink.
 
-        Requires the operator's parameter replay="uncommitted"; rows that are not committed are then
-        passed to the script again when it restarts after a failure. Rows arrive in chunks, and only
-        an explicit number commits part of a chunk.
+        Requires the operator's parameter replay="uncommitted", or a state that `checkpoint` keeps,
+        which may then be saved. Rows that are not committed are passed to the script again when it
+        restarts after a failure. Rows arrive in chunks, and only an explicit number commits part of
+        a chunk.
 
         Args:
             rows: Number of rows done since the last commit, in the order of the dataset. By default
@@ -208,8 +219,8 @@ class StreamTaskConfig(TaskConfig):
             RuntimeError: The operator does not wait for commits.
             ValueError: More rows than the dataset has yielded.
         """
-        if self._rows is None:
-            raise RuntimeError('commit() needs replay="uncommitted" on the operator')
+        if self._rows is None or self._cuts is None or not self._cuts.takes_commits:
+            raise RuntimeError('commit() needs replay="uncommitted" on the operator, or a state that checkpoint() keeps')
         # `passed` counts whole chunks, and `taken` counts single rows. A commit by number may be
         # ahead of the chunks.
         done = self._rows.passed if rows is None else self._committed + rows
@@ -220,6 +231,30 @@ class StreamTaskConfig(TaskConfig):
             raise ValueError(
                 f"commit({rows}): {self._committed} rows were committed before, and the dataset has yielded {self._rows.taken}"
             )
-        if done > self._committed:
-            self._committed = done
-            self.output_writer.commit(done)
+        self._committed = done
+        self._cuts.commit(done)
+
+    def checkpoint(self, state: Any, restore: "Optional[Action]" = None, every_rows: Optional[int] = None) -> "Checkpoint":
+        """Keep the state of the script in Flink's checkpoints, so that each row changes it once, whatever fails.
+
+        Call it before the first batch is read. It restores what an earlier process of this job, or
+        of the job whose savepoint this one continues from, has saved. From then on the state is
+        saved between two batches, every `saveEvery` seconds of the operator and when the script
+        returns. Each checkpoint of Flink has the saved state, the rows behind it, and none of their
+        output, which leaves with the next save.
+
+        Args:
+            state: A Keras model, which is saved with its optimizer, a `tf.train.Checkpoint`, or a
+                function that writes the files of the state into the folder whose path it gets.
+            restore: With a function as `state`: one that reads these files from a folder.
+            every_rows: Save also when so many rows have been finished since the last save.
+
+        Raises:
+            CheckpointError: The process belongs to a group, or a batch has been read before.
+            TypeError: `state` is none of these, or `restore` is missing.
+        """
+        if self._cuts is None:
+            raise RuntimeError("checkpoint() needs a script of a stream that Flink runs")
+        from akdl.runner.script_state import Checkpoint, actions_of
+
+        return Checkpoint(self._cuts.checkpoint(*actions_of(state, restore), every_rows), self._rows)

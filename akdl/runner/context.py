@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Callable, List, Mapping, NamedTuple, Opti
 
 from akdl.features import feature_spec, unsharded
 from akdl.near_names import listed
-from akdl.rows.batches import RowBatches, dataset_of, share_of_cores, with_length
+from akdl.rows.batches import RowBatches, dataset_of, following, share_of_cores, with_length
 from akdl.rows.once_rows import second_pass
+from akdl.rows.stream_rows import StreamRows
 from akdl.wire import TableColumn
 
 if TYPE_CHECKING:
     from akdl.rows.file_rows import FileRows
-    from akdl.rows.stream_rows import StreamRows
 
 
 class Share(NamedTuple):
@@ -149,11 +149,11 @@ class TFContext:
         batches_of = RowBatches(wanted, self.exact_doubles, defaults)
         # Reading ahead would report rows as finished that the script has not received, and a commit
         # would then lose them after a failure.
-        in_step = self.rows.is_stream or getattr(self.rows, "on_finished", None) is not None
-        calls = 1 if in_step else share_of_cores(os.environ) if parallel is None else parallel
+        calls = 1 if self.rows.is_stream else share_of_cores(os.environ) if parallel is None else parallel
         dataset = batches_of.dataset(self.rows, batch_size, shuffle_rows, num_epochs, seed, calls)
         rows = self._length(num_epochs)
-        return self._in_step(with_length(dataset, None if rows is None else -(-rows // batch_size)))
+        dataset = self._in_step(with_length(dataset, None if rows is None else -(-rows // batch_size)))
+        return following(dataset, self.rows) if isinstance(self.rows, StreamRows) else dataset
 
     def _length(self, passes: Optional[int]) -> Optional[int]:
         """Number of rows in so many passes; None if it is unknown or must not be shown.

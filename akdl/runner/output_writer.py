@@ -133,7 +133,7 @@ class OutputWriter:
         self._sender: Optional[threading.Thread] = None
         self._error: Optional[Exception] = None
         self._closed = False
-        self._passed = self._sent_passed = 0
+        self._cut = self._sent_cut = 0
         self.has_refused = False
 
     def write(self, example: object) -> None:
@@ -195,29 +195,36 @@ class OutputWriter:
                 self.rows_written += output.rows.rows
                 self._send(output)
 
-    def commit(self, rows: int) -> None:
-        """Mark so many input rows, and the output written for them, as done.
+    def cut(self, rows: int, state: bytes = b"", at_once: bool = False) -> None:
+        """Make a cut: the script has finished so many rows of its input, and has written all of their output before.
 
-        Rows are counted from the script's start.
+        Args:
+            rows: Rows of the input, counted from the script's start.
+            state: The state of the script at this cut.
+            at_once: Send the cut now; else it may wait for further rows, like a row.
 
         Raises:
             RuntimeError: `main` has returned.
             ChannelError: The Flink side has ended.
         """
         with self._lock:
+            if self._closed and not at_once:
+                return  # TensorFlow may still ask for a batch
             self._check_open()
+            if rows <= self._cut:
+                return
             self._flush()
-            self._send(Output(committed=rows))
+            self._cut = rows
+            if state or at_once:
+                self._send(Output(state=state))
+            else:
+                self._start_sender()
 
-    def pass_rows(self, rows: int) -> None:
-        """Record that the script has requested more input after so many rows.
-
-        So their output is complete, and event time may pass them.
-        """
+    def loosen(self) -> None:
+        """Say that nothing is known of the rows that the script has finished from here on."""
         with self._lock:
             if not self._closed:
-                self._passed = rows
-                self._start_sender()
+                self._send(Output(loose=True))
 
     def flush(self) -> None:
         """Send collected rows without waiting for their arrival."""
@@ -315,18 +322,16 @@ class OutputWriter:
         if not self._lock.acquire(blocking=False):
             return None
         try:
-            if not (self._examples or self._passed > self._sent_passed) or not self._messages.empty():
+            if not (self._examples or self._cut > self._sent_cut) or not self._messages.empty():
                 return None
             return self._mark(self._gathered())
         finally:
             self._lock.release()
 
     def _mark(self, message: Output) -> Output:
-        """Add the number of passed input rows, with the lock held.
-
-        Their output is in this message or an earlier one.
-        """
-        message.passed = self._sent_passed = self._passed
+        """Add a new cut, which precedes the rows of this message, with the lock held."""
+        if self._cut > self._sent_cut:
+            message.cut = self._sent_cut = self._cut
         return message
 
     def _gathered(self) -> Output:

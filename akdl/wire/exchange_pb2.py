@@ -14,7 +14,7 @@ _sym_db = _symbol_database.Default()
 from akdl.wire import task_pb2 as akdl_dot_wire_dot_task__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x61kdl/wire/exchange.proto\x12\takdl.wire\x1a\x14\x61kdl/wire/task.proto\"\x07\n\x05\x45mpty\"Y\n\x05\x43hunk\x12\x0c\n\x04rows\x18\x01 \x01(\r\x12\x0f\n\x07\x63olumns\x18\x02 \x01(\x0c\x12\"\n\x03\x65nd\x18\x03 \x01(\x0b\x32\x15.akdl.wire.EndOfInput\x12\r\n\x05input\x18\x04 \x01(\r\",\n\nEndOfInput\x12\x0c\n\x04rows\x18\x01 \x01(\x04\x12\x10\n\x08\x63hecksum\x18\x02 \x01(\x07\"J\n\x06Output\x12\x1d\n\x04rows\x18\x01 \x01(\x0b\x32\x0f.akdl.wire.Rows\x12\x11\n\tcommitted\x18\x02 \x01(\x04\x12\x0e\n\x06passed\x18\x03 \x01(\x04\"8\n\x04Rows\x12\x0c\n\x04rows\x18\x01 \x01(\r\x12\"\n\x07\x63olumns\x18\x02 \x03(\x0b\x32\x11.akdl.wire.Column\"\x86\x01\n\x06\x43olumn\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\"\n\x04type\x18\x02 \x01(\x0e\x32\x14.akdl.wire.ValueType\x12\r\n\x05valid\x18\x03 \x01(\x0c\x12\x14\n\x0c\x63\x65ll_offsets\x18\x04 \x01(\x0c\x12\x15\n\rvalue_offsets\x18\x05 \x01(\x0c\x12\x0e\n\x06values\x18\x06 \x01(\x0c\"\xeb\x01\n\x08Progress\x12\x11\n\trows_read\x18\x01 \x01(\x04\x12\x0f\n\x07waiting\x18\x02 \x01(\x08\x12\x14\n\x0c\x64\x61taset_file\x18\x03 \x01(\t\x12\x18\n\x10\x64\x61taset_complete\x18\x04 \x01(\x08\x12!\n\x06report\x18\x05 \x01(\x0b\x32\x11.akdl.wire.Report\x12\x11\n\texporting\x18\x06 \x01(\x08\x12\x10\n\x08worked_s\x18\x07 \x01(\x01\x12\r\n\x05stack\x18\x08 \x01(\t\x12%\n\x08\x61\x63tivity\x18\t \x01(\x0e\x32\x13.akdl.wire.Activity\x12\r\n\x05place\x18\n \x01(\t\"\x9b\x01\n\x06Report\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\x0c\n\x04step\x18\x02 \x01(\x03\x12/\n\x07metrics\x18\x03 \x03(\x0b\x32\x1e.akdl.wire.Report.MetricsEntry\x12\x12\n\nfirst_step\x18\x04 \x01(\x03\x1a.\n\x0cMetricsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"0\n\x06Wishes\x12\x14\n\x0c\x64\x61taset_file\x18\x01 \x01(\x08\x12\x10\n\x08returned\x18\x02 \x01(\t\"#\n\x05Share\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0c\n\x04rows\x18\x02 \x01(\x04\"*\n\x06Shares\x12 \n\x06shares\x18\x01 \x03(\x0b\x32\x10.akdl.wire.Share*e\n\tValueType\x12\x08\n\x04\x42OOL\x10\x00\x12\x08\n\x04INT8\x10\x01\x12\t\n\x05INT16\x10\x02\x12\t\n\x05INT32\x10\x03\x12\t\n\x05INT64\x10\x04\x12\x0b\n\x07\x46LOAT32\x10\x05\x12\x0b\n\x07\x46LOAT64\x10\x06\x12\t\n\x05\x42YTES\x10\x07*Y\n\x08\x41\x63tivity\x12\r\n\tIMPORTING\x10\x00\x12\x0b\n\x07WORKING\x10\x01\x12\x0b\n\x07READING\x10\x02\x12\x0c\n\x08\x41WAITING\x10\x03\x12\t\n\x05STILL\x10\x04\x12\x0b\n\x07\x43\x41LLING\x10\x05\x32\xe6\x02\n\x08\x45xchange\x12,\n\x07\x43onnect\x12\x10.akdl.wire.Hello\x1a\x0f.akdl.wire.Task\x12\x36\n\x0eWaitForCluster\x12\x10.akdl.wire.Empty\x1a\x12.akdl.wire.Cluster\x12,\n\x04Read\x12\x10.akdl.wire.Empty\x1a\x10.akdl.wire.Chunk0\x01\x12.\n\x05Write\x12\x11.akdl.wire.Output\x1a\x10.akdl.wire.Empty(\x01\x12\x30\n\x06Report\x12\x13.akdl.wire.Progress\x1a\x11.akdl.wire.Wishes\x12\x34\n\rWaitForShares\x12\x10.akdl.wire.Empty\x1a\x11.akdl.wire.Shares\x12.\n\x06\x46inish\x12\x12.akdl.wire.Outcome\x1a\x10.akdl.wire.Emptyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x61kdl/wire/exchange.proto\x12\takdl.wire\x1a\x14\x61kdl/wire/task.proto\"\x07\n\x05\x45mpty\"Y\n\x05\x43hunk\x12\x0c\n\x04rows\x18\x01 \x01(\r\x12\x0f\n\x07\x63olumns\x18\x02 \x01(\x0c\x12\"\n\x03\x65nd\x18\x03 \x01(\x0b\x32\x15.akdl.wire.EndOfInput\x12\r\n\x05input\x18\x04 \x01(\r\",\n\nEndOfInput\x12\x0c\n\x04rows\x18\x01 \x01(\x04\x12\x10\n\x08\x63hecksum\x18\x02 \x01(\x07\"R\n\x06Output\x12\x1d\n\x04rows\x18\x01 \x01(\x0b\x32\x0f.akdl.wire.Rows\x12\x0b\n\x03\x63ut\x18\x02 \x01(\x04\x12\r\n\x05state\x18\x03 \x01(\x0c\x12\r\n\x05loose\x18\x04 \x01(\x08\"8\n\x04Rows\x12\x0c\n\x04rows\x18\x01 \x01(\r\x12\"\n\x07\x63olumns\x18\x02 \x03(\x0b\x32\x11.akdl.wire.Column\"\x86\x01\n\x06\x43olumn\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\"\n\x04type\x18\x02 \x01(\x0e\x32\x14.akdl.wire.ValueType\x12\r\n\x05valid\x18\x03 \x01(\x0c\x12\x14\n\x0c\x63\x65ll_offsets\x18\x04 \x01(\x0c\x12\x15\n\rvalue_offsets\x18\x05 \x01(\x0c\x12\x0e\n\x06values\x18\x06 \x01(\x0c\"\xeb\x01\n\x08Progress\x12\x11\n\trows_read\x18\x01 \x01(\x04\x12\x0f\n\x07waiting\x18\x02 \x01(\x08\x12\x14\n\x0c\x64\x61taset_file\x18\x03 \x01(\t\x12\x18\n\x10\x64\x61taset_complete\x18\x04 \x01(\x08\x12!\n\x06report\x18\x05 \x01(\x0b\x32\x11.akdl.wire.Report\x12\x11\n\texporting\x18\x06 \x01(\x08\x12\x10\n\x08worked_s\x18\x07 \x01(\x01\x12\r\n\x05stack\x18\x08 \x01(\t\x12%\n\x08\x61\x63tivity\x18\t \x01(\x0e\x32\x13.akdl.wire.Activity\x12\r\n\x05place\x18\n \x01(\t\"\x9b\x01\n\x06Report\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\x0c\n\x04step\x18\x02 \x01(\x03\x12/\n\x07metrics\x18\x03 \x03(\x0b\x32\x1e.akdl.wire.Report.MetricsEntry\x12\x12\n\nfirst_step\x18\x04 \x01(\x03\x1a.\n\x0cMetricsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"0\n\x06Wishes\x12\x14\n\x0c\x64\x61taset_file\x18\x01 \x01(\x08\x12\x10\n\x08returned\x18\x02 \x01(\t\"#\n\x05Share\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0c\n\x04rows\x18\x02 \x01(\x04\"*\n\x06Shares\x12 \n\x06shares\x18\x01 \x03(\x0b\x32\x10.akdl.wire.Share*e\n\tValueType\x12\x08\n\x04\x42OOL\x10\x00\x12\x08\n\x04INT8\x10\x01\x12\t\n\x05INT16\x10\x02\x12\t\n\x05INT32\x10\x03\x12\t\n\x05INT64\x10\x04\x12\x0b\n\x07\x46LOAT32\x10\x05\x12\x0b\n\x07\x46LOAT64\x10\x06\x12\t\n\x05\x42YTES\x10\x07*Y\n\x08\x41\x63tivity\x12\r\n\tIMPORTING\x10\x00\x12\x0b\n\x07WORKING\x10\x01\x12\x0b\n\x07READING\x10\x02\x12\x0c\n\x08\x41WAITING\x10\x03\x12\t\n\x05STILL\x10\x04\x12\x0b\n\x07\x43\x41LLING\x10\x05\x32\xe6\x02\n\x08\x45xchange\x12,\n\x07\x43onnect\x12\x10.akdl.wire.Hello\x1a\x0f.akdl.wire.Task\x12\x36\n\x0eWaitForCluster\x12\x10.akdl.wire.Empty\x1a\x12.akdl.wire.Cluster\x12,\n\x04Read\x12\x10.akdl.wire.Empty\x1a\x10.akdl.wire.Chunk0\x01\x12.\n\x05Write\x12\x11.akdl.wire.Output\x1a\x10.akdl.wire.Empty(\x01\x12\x30\n\x06Report\x12\x13.akdl.wire.Progress\x1a\x11.akdl.wire.Wishes\x12\x34\n\rWaitForShares\x12\x10.akdl.wire.Empty\x1a\x11.akdl.wire.Shares\x12.\n\x06\x46inish\x12\x12.akdl.wire.Outcome\x1a\x10.akdl.wire.Emptyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -23,10 +23,10 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   DESCRIPTOR._options = None
   _REPORT_METRICSENTRY._options = None
   _REPORT_METRICSENTRY._serialized_options = b'8\001'
-  _globals['_VALUETYPE']._serialized_start=1005
-  _globals['_VALUETYPE']._serialized_end=1106
-  _globals['_ACTIVITY']._serialized_start=1108
-  _globals['_ACTIVITY']._serialized_end=1197
+  _globals['_VALUETYPE']._serialized_start=1013
+  _globals['_VALUETYPE']._serialized_end=1114
+  _globals['_ACTIVITY']._serialized_start=1116
+  _globals['_ACTIVITY']._serialized_end=1205
   _globals['_EMPTY']._serialized_start=61
   _globals['_EMPTY']._serialized_end=68
   _globals['_CHUNK']._serialized_start=70
@@ -34,23 +34,23 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   _globals['_ENDOFINPUT']._serialized_start=161
   _globals['_ENDOFINPUT']._serialized_end=205
   _globals['_OUTPUT']._serialized_start=207
-  _globals['_OUTPUT']._serialized_end=281
-  _globals['_ROWS']._serialized_start=283
-  _globals['_ROWS']._serialized_end=339
-  _globals['_COLUMN']._serialized_start=342
-  _globals['_COLUMN']._serialized_end=476
-  _globals['_PROGRESS']._serialized_start=479
-  _globals['_PROGRESS']._serialized_end=714
-  _globals['_REPORT']._serialized_start=717
-  _globals['_REPORT']._serialized_end=872
-  _globals['_REPORT_METRICSENTRY']._serialized_start=826
-  _globals['_REPORT_METRICSENTRY']._serialized_end=872
-  _globals['_WISHES']._serialized_start=874
-  _globals['_WISHES']._serialized_end=922
-  _globals['_SHARE']._serialized_start=924
-  _globals['_SHARE']._serialized_end=959
-  _globals['_SHARES']._serialized_start=961
-  _globals['_SHARES']._serialized_end=1003
-  _globals['_EXCHANGE']._serialized_start=1200
-  _globals['_EXCHANGE']._serialized_end=1558
+  _globals['_OUTPUT']._serialized_end=289
+  _globals['_ROWS']._serialized_start=291
+  _globals['_ROWS']._serialized_end=347
+  _globals['_COLUMN']._serialized_start=350
+  _globals['_COLUMN']._serialized_end=484
+  _globals['_PROGRESS']._serialized_start=487
+  _globals['_PROGRESS']._serialized_end=722
+  _globals['_REPORT']._serialized_start=725
+  _globals['_REPORT']._serialized_end=880
+  _globals['_REPORT_METRICSENTRY']._serialized_start=834
+  _globals['_REPORT_METRICSENTRY']._serialized_end=880
+  _globals['_WISHES']._serialized_start=882
+  _globals['_WISHES']._serialized_end=930
+  _globals['_SHARE']._serialized_start=932
+  _globals['_SHARE']._serialized_end=967
+  _globals['_SHARES']._serialized_start=969
+  _globals['_SHARES']._serialized_end=1011
+  _globals['_EXCHANGE']._serialized_start=1208
+  _globals['_EXCHANGE']._serialized_end=1566
 # @@protoc_insertion_point(module_scope)

@@ -66,14 +66,16 @@ class EndOfInput(_message.Message):
     def __init__(self, rows: _Optional[int] = ..., checksum: _Optional[int] = ...) -> None: ...
 
 class Output(_message.Message):
-    __slots__ = ["rows", "committed", "passed"]
+    __slots__ = ["rows", "cut", "state", "loose"]
     ROWS_FIELD_NUMBER: _ClassVar[int]
-    COMMITTED_FIELD_NUMBER: _ClassVar[int]
-    PASSED_FIELD_NUMBER: _ClassVar[int]
+    CUT_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    LOOSE_FIELD_NUMBER: _ClassVar[int]
     rows: Rows
-    committed: int
-    passed: int
-    def __init__(self, rows: _Optional[_Union[Rows, _Mapping]] = ..., committed: _Optional[int] = ..., passed: _Optional[int] = ...) -> None: ...
+    cut: int
+    state: bytes
+    loose: bool
+    def __init__(self, rows: _Optional[_Union[Rows, _Mapping]] = ..., cut: _Optional[int] = ..., state: _Optional[bytes] = ..., loose: bool = ...) -> None: ...
 
 class Rows(_message.Message):
     __slots__ = ["rows", "columns"]

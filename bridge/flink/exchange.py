@@ -36,7 +36,7 @@ from bridge.group.addresses import Address, hold, release
 from bridge.group.roles import label
 from bridge.host.allocator import give_large_blocks_back
 from bridge.member.member import Member
-from bridge.member.session import WrittenRows
+from bridge.member.written_rows import WrittenRows
 from bridge.settings import GroupSettings
 from bridge.workarounds.beam_workers import close_with_worker
 from bridge.workarounds.pyflink_defects import keys_in_turn
@@ -74,6 +74,7 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         self._is_streaming = is_streaming
         # A subclass has its own interval, because it returns a stream's rows at these timers.
         self._look_ms = LOOK_MS
+        self._keeps_rows = False  # in Flink's state, for a restart
         self._files = files  # if not None, the chunks of input 0 are parts of files
 
     def open(self, runtime_context: RuntimeContext) -> None:
@@ -95,6 +96,7 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         self._addresses: dict[int, Address] = {}
         self._has_timers = False
         self._ended = False
+        self._saved = b""  # state of the script
         self._last_output: Iterator[InternalRow] | None = None  # of the script after the end of input
         self._beats = runtime_context.get_map_state(MapStateDescriptor("akdl_heartbeat", Types.LONG(), Types.LONG()))
         self._rows = 0  # handed to this process; parts of files count as one
@@ -185,11 +187,13 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         return self._slice(self._last_output, ctx)
 
     def _start_member(self, before: Member | None = None) -> None:
-        self._member = Member(self._settings, self._group, self._index, self._attempt, self._ask_flink, before)
+        self._member = Member(
+            self._settings, self._group, self._index, self._attempt, self._ask_flink, before, self._keeps_rows
+        )
         self._member.addressed = self._addresses.keys()
 
     def _complete_cluster(self) -> None:
-        self._member.set_cluster([address for _, address in sorted(self._addresses.items())])
+        self._member.set_cluster([address for _, address in sorted(self._addresses.items())], self._saved)
 
     def _end_input(self) -> Iterator[WrittenRows]:
         """Yield what the script writes from the last row on, until its process has ended."""
@@ -223,7 +227,11 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
                 yield from self._member.feed(batch)
 
     def _slice(self, chunks: Iterator[InternalRow], ctx: KeyedCoProcessFunction.Context) -> Iterator[InternalRow]:
-        """Yield the next rows; the timer at the end of time is set again, and fires again, as long as there are more."""
+        """Yield the next rows; the timer at the end of time is set again, and fires again, as long as there are more.
+
+        A slice may end within the output of a cut. No barrier of a checkpoint comes between slices, because Flink's last
+        watermark fires all timers of the end in one go.
+        """
         size = 0
         for piece in chunks:
             size += len(piece[2])
@@ -239,15 +247,16 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
             timers.register_processing_time_timer(timers.current_processing_time() + self._look_ms)
 
     def _chunks(self, outputs: Iterable[WrittenRows]) -> Iterator[InternalRow]:
-        """Convert written rows to elements, each with the event time that its rows permit."""
+        """Convert written rows to elements, and act on the cuts between them."""
         self._gauges.look()
         for written in outputs:
             self._gauges.look()
             if written.count:
                 yield from pieces(pa.record_batch(self._decoder.decode(written.take()), schema=self._decoder.arrow_schema))
-            yield from self._pass_time(written.committed, written.passed)
+            if written.cut:
+                yield from self._pass_cut(written)
 
-    def _pass_time(self, committed: int, passed: int) -> Iterable[InternalRow]:
+    def _pass_cut(self, cut: WrittenRows) -> Iterable[InternalRow]:
         return ()
 
     def _check_complete(self) -> None:

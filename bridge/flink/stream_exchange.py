@@ -1,9 +1,14 @@
 """The exchange of a stream, in which rows return as soon as the script writes them.
 
 A bounded job starts over after a failure. A stream continues from a checkpoint, but the process
-that had read its latest rows is gone. So this module decides which rows count as finished, stores
-the others in Flink's state (`pending`), gives them to the next process, and keeps watermarks
-behind the rows that precede them (`event_time`).
+that had read its latest rows is gone. So this module stores the rows that the script has not
+finished in Flink's state (`pending`), gives them to the next process, and keeps watermarks behind
+the rows that precede them (`event_time`).
+
+Output leaves in the same call in which the rows that it came from leave the state, up to a cut of
+the script. PyFlink lets no barrier of a checkpoint pass inside a call, so a checkpoint has both or
+neither, whenever it comes. A state that the script saved (`Cuts.checkpoint`) is stored in the same
+call too.
 """
 
 from __future__ import annotations
@@ -24,7 +29,7 @@ from bridge.flink.elements import Element, element
 from bridge.flink.event_time import LAST_TIME, Watermarks, time_bytes
 from bridge.flink.exchange import END_OF_INPUT, Exchange, Keys
 from bridge.flink.pending import Pending
-from bridge.member.session import WrittenRows
+from bridge.member.written_rows import WrittenRows
 from bridge.settings import DRAIN, FAIL, RESTART, UNCOMMITTED, GroupSettings
 
 logger = logging.getLogger(__name__)
@@ -45,6 +50,7 @@ class StreamExchange(Exchange):
 
     def __init__(self, settings: GroupSettings, group: str, keys: Keys, keeps_rows: bool, from_savepoint: bool = True) -> None:
         super().__init__(settings, group, keys, is_streaming=True, from_savepoint=from_savepoint)
+        # With rows in the state, output leaves in step with them; without, it leaves at once.
         self._keeps_rows = keeps_rows
         self._look_ms = max(1, int(settings.chunk_wait_s * 1000))
 
@@ -63,6 +69,8 @@ class StreamExchange(Exchange):
             chunks = runtime_context.get_map_state(MapStateDescriptor("akdl_pending", Types.LONG(), _CHUNK))
             done = runtime_context.get_state(ValueStateDescriptor("akdl_done", Types.LONG()))
             self._pending = Pending(chunks, done)
+            saved = ValueStateDescriptor("akdl_script_state", Types.PRIMITIVE_ARRAY(Types.BYTE()))
+            self._saved_state = runtime_context.get_state(saved)
         super().open(runtime_context)
 
     def process_element2(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterator[Row]:
@@ -104,6 +112,7 @@ class StreamExchange(Exchange):
         if self._is_restored or self._pending is None:
             return
         self._is_restored = True
+        self._saved = bytes(self._saved_state.value() or b"")
         moved = [chunk for key in self._each_key() if key != self._key for chunk in self._pending.take()]
         kept = self._kept()
         for batch in moved:
@@ -141,11 +150,19 @@ class StreamExchange(Exchange):
             for _ in self._all_keys() if self._keeps_rows else self._each_key():  # also for subtasks of a later job
                 self._ended_inputs.put(subtask, of)
         self._watermarks.add(subtask, of, watermark, self._arrived)
-        return self._pass_time(0, 0)
+        return self._pass_time()
 
-    def _pass_time(self, committed: int, passed: int) -> Iterator[Row]:
-        rows = committed if self._settings.replay == UNCOMMITTED else passed
-        self._done = max(self._done, self._done_before + rows)
+    def _pass_cut(self, cut: WrittenRows) -> Iterator[Row]:
+        """Remove the rows before a cut from the state; the output that they led to has just been yielded."""
+        if self._pending is not None:
+            self._pending.drop(cut.cut)
+            if cut.state:
+                self._saved = cut.state
+                self._saved_state.update(cut.state)
+        self._done = max(self._done, self._done_before + cut.cut)
+        yield from self._pass_time()
+
+    def _pass_time(self) -> Iterator[Row]:
         found = None if self._watermarks is None else self._watermarks.pass_rows(self._done)
         if found is not None:
             yield element(Element.IDLE if found.is_idle else Element.WATERMARK, None, time_bytes(found.time))
@@ -173,7 +190,7 @@ class StreamExchange(Exchange):
         self._drop_done()
         if self._member.has_returned and self._settings.on_return == DRAIN:
             self._done = self._arrived
-            yield from self._pass_time(0, 0)
+            yield from self._pass_time()
         if self._member.has_returned and self._settings.on_return == FAIL:
             raise self._member.error(
                 'the script returned before its input ended. onReturn="drain" drops the remaining rows, "restart" starts it '

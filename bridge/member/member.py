@@ -28,8 +28,9 @@ from bridge.member import registry
 from bridge.member.extra_input_delivery import ExtraInputs
 from bridge.member.observer import Observer, ProgressWatch
 from bridge.member.script_process import ScriptProcess, report_end
-from bridge.member.session import Session, Stage, WrittenRows
-from bridge.settings import DRAIN, OFF, PAD, REPEAT, GroupSettings
+from bridge.member.session import Session, Stage
+from bridge.member.written_rows import WrittenQueue, WrittenRows
+from bridge.settings import DRAIN, OFF, PAD, REPEAT, UNCOMMITTED, GroupSettings
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +42,8 @@ _REASON_CHARACTERS = 1000  # of a failure, in the reports to other members
 class Member:
     """Process `index` of a group, started at once; `alive` raises, or does not return, when the Flink task has ended.
 
-    A script that starts again in the same attempt continues with what the member `before` knew of the group.
+    A script that starts again in the same attempt continues with what the member `before` knew of the group. With
+    `holds_output`, written rows leave up to the latest cut only.
     """
 
     def __init__(
@@ -52,13 +54,16 @@ class Member:
         attempt: int,
         alive: Callable[[], None],
         before: Member | None = None,
+        holds_output: bool = False,
     ) -> None:
         self._settings = settings
         self._index = index
         self._alive = alive
         self._changed = threading.Condition()
         self._process = ScriptProcess(settings, group, index, attempt, self._changed)
-        self._session = Session(attempt, settings.queue_bytes, self._process.name)
+        output = WrittenQueue(holds_output, self._process.private_folder)
+        commits = settings.replay == UNCOMMITTED
+        self._session = Session(attempt, settings.queue_bytes, self._process.name, output, commits)
         self._extra = ExtraInputs(self._session, self._process)
         known = None if before is None else before._membership
         self._membership: Membership = Membership(settings, index, attempt, self._changed, self._state, known)
@@ -80,9 +85,11 @@ class Member:
             self.stop()
             raise
 
-    def set_cluster(self, addresses: Sequence[Address]) -> None:
+    def set_cluster(self, addresses: Sequence[Address], state: bytes = b"") -> None:
+        """Give the process the addresses of the group, and the state that its script had saved; then it calls `main`."""
         config = tf_config(self._index, self._settings.num_workers, [address.tensorflow for address in addresses])
         cluster = self._extra.settle(addresses, config)
+        cluster.state = state
         own_s, _ = self._process.child.cpu_times
         with self._changed:
             self._session.join(cluster)
@@ -163,7 +170,7 @@ class Member:
         if self.has_returned and self._settings.on_return == DRAIN:
             return self._session.rows_in
         with self._changed:
-            return self.observer.rows_done
+            return self._session.rows_done
 
     @property
     def report(self) -> Report:

@@ -19,7 +19,6 @@ from akdl.wire.status_pb2 import MemberStatus
 from bridge.member import registry
 from bridge.member.session import Session, Stage
 from bridge.member.status import DATA, ENDED, EXPORT, FEEDING, PEERS, READ, START, STARTING, WORK, Clock, StatusFile
-from bridge.settings import UNCOMMITTED
 
 if TYPE_CHECKING:
     # Model processes use `ProgressWatch`, and the module would load Apache Beam for them.
@@ -169,13 +168,8 @@ class Observer:
                 spinning=self.progress.is_spinning,
                 calling=session.is_calling,
                 stack=session.progress.stack,
-                rows_done=self.rows_done if self._settings.kind == "stream" else 0,  # a batch starts again
+                rows_done=session.rows_done if self._settings.kind == "stream" else 0,  # a batch starts again
             )
-
-    @property
-    def rows_done(self) -> int:
-        """Number of the first rows that a script need not read again after a failure. With the lock held."""
-        return self._session.rows_committed if self._settings.replay == UNCOMMITTED else self._session.progress.rows_read
 
     def _write(self, now: float) -> None:
         """Write the status with its latest lines only: the file is replaced every second."""

@@ -21,6 +21,7 @@ from typing import NamedTuple
 from akdl import wire
 from akdl.wire.serialized import Tally, serialized_chunk
 from akdl.wire.service import PROTOCOL
+from bridge.member.written_rows import WrittenQueue, WrittenRows
 
 logger = logging.getLogger(__name__)
 
@@ -49,25 +50,6 @@ class _Waiting(NamedTuple):
     columns: bytes
 
 
-class WrittenRows:
-    """Rows that a script wrote, on their way to Flink.
-
-    `take` hands the message over, so that nothing here keeps it: a row may take hundreds of
-    megabytes.
-    """
-
-    def __init__(self, output: wire.Output) -> None:
-        self.count = output.rows.rows
-        self.committed = output.committed
-        self.passed = output.passed
-        self._rows: wire.Rows | None = output.rows
-
-    def take(self) -> wire.Rows:
-        rows, self._rows = self._rows, None
-        assert rows is not None, "rows are handed over once"
-        return rows
-
-
 class Session:
     """The exchange with one TensorFlow process: what was sent, received and acknowledged.
 
@@ -78,9 +60,13 @@ class Session:
         attempt: Number of the Flink task's attempt; a process of another one is refused.
         queue_bytes: Bytes of rows that may be queued in either direction.
         name: Operator and member, for the log.
+        output: Queue of the rows that the script writes.
+        commits: Rows are done when the script has committed them, and never because it took them.
     """
 
-    def __init__(self, attempt: int, queue_bytes: int, name: str = "") -> None:
+    def __init__(
+        self, attempt: int, queue_bytes: int, name: str = "", output: WrittenQueue | None = None, commits: bool = False
+    ) -> None:
         self.attempt = attempt
         self._queue_bytes = queue_bytes
         self._name = name
@@ -97,15 +83,16 @@ class Session:
         self.rows_in = 0
         self.rows_discarded = 0
         self.rows_out = 0
-        self.rows_committed = 0
+        self.rows_cut = 0  # of the input, up to the last cut whose output was taken
+        self._commits = commits
+        self._is_loose = False  # it is not known which rows the script has finished
         self._tally = Tally()
         self._input: deque[_Waiting] = deque()
         self._input_bytes = 0
         self._is_refused = False
         self.has_ended_input = False  # the last row has been offered, including rows that make shares equal
         self.has_sent_end = False
-        self._output: list[WrittenRows] = []
-        self._output_bytes = 0
+        self._output = WrittenQueue() if output is None else output
 
     # The side of the TensorFlow process.
 
@@ -146,14 +133,23 @@ class Session:
 
     @property
     def has_output_room(self) -> bool:
-        """True until the bound is reached. One message may exceed it, so a large row passes too."""
-        return self._output_bytes < self._queue_bytes
+        """True until the bound is reached. One message may exceed it, so a large row passes too.
+
+        Rows that wait for a cut do not count: a script that waited for them to leave would never ask
+        for the next batch, and so make none.
+        """
+        return self._output.ready_bytes < self._queue_bytes
 
     def add_rows(self, output: wire.Output) -> None:
         if self.outcome is not None:
             raise ProtocolError("the process sent rows after its script had ended")
-        self._output.append(WrittenRows(output))
-        self._output_bytes += output.ByteSize()
+        try:
+            self._output.add(output)
+        except OSError as error:
+            raise ProtocolError(
+                f"rows that wait until the script has finished their input have no room on disk: {error}"
+            ) from error
+        self._is_loose |= output.loose
         self.rows_out += output.rows.rows
 
     def finish(self, outcome: wire.Outcome) -> None:
@@ -166,6 +162,8 @@ class Session:
             raise ProtocolError(f"expected the {outcome.success.rows_written} rows that the script wrote, got {self.rows_out}")
         self.progress.rows_read = max(self.progress.rows_read, outcome.success.rows_read)
         self.outcome = outcome
+        if outcome.HasField("success"):
+            self._output.release()
         self.rows_discarded += sum(chunk.rows for chunk in self._input if not chunk.extra_input)
         self._input.clear()
         self._input_bytes, self._is_refused = 0, False
@@ -223,12 +221,17 @@ class Session:
         return bool(self._output)
 
     def take_rows(self) -> list[WrittenRows]:
-        taken, self._output, self._output_bytes = self._output, [], 0
+        taken = self._output.take()
         for written in taken:
-            # A commit counts only now, because the output for its rows must be on the way to
-            # Flink too. Otherwise a checkpoint could drop the rows and lack their output.
-            self.rows_committed = max(self.rows_committed, written.committed)
+            # A cut counts only now, because the output before it must be on the way to Flink too.
+            # Otherwise a checkpoint could drop the rows and lack their output.
+            self.rows_cut = max(self.rows_cut, written.cut)
         return taken
+
+    @property
+    def rows_done(self) -> int:
+        """Number of the first rows that a script need not read again after a failure."""
+        return self.progress.rows_read if self._is_loose and not self._commits else self.rows_cut
 
     @property
     def is_calling(self) -> bool:

@@ -111,14 +111,20 @@ CHUNK_WAIT = Param(
 CHUNK_ROWS = Param("chunkRows", "Most rows that travel together.", count(1), 8000)
 REPLAY = Param(
     "replay",
-    'Rows that a checkpoint keeps for the script that starts after a failure. "untaken": rows that the script had not '
-    'taken from its dataset. "uncommitted": rows that it had not committed with `task_config.commit()`.', one_of(*REPLAYS),
-    UNTAKEN,
+    'Rows that a checkpoint keeps for the script that starts after a failure. "untaken": rows of batches that the script had '
+    'not finished, which it has when it asks `tf_context.batches` for the next one; of `dataset_fn()`, rows that it had not '
+    'taken. "uncommitted": rows that it had not committed with `task_config.commit()`.', one_of(*REPLAYS), UNTAKEN,
 )  # fmt: skip
 MAX_UNCOMMITTED = Param(
     "maxUncommitted",
-    'With replay "uncommitted": bytes of rows that a process may have without a commit, before it gets no more.', count(1),
-    GroupSettings.max_uncommitted,
+    'With replay "uncommitted": bytes of rows that a process may have without a commit, before it gets no more. With '
+    '`task_config.checkpoint`: bytes without a saved state, before the job fails; at half of them the state is saved early.',
+    count(1), GroupSettings.max_uncommitted,
+)  # fmt: skip
+SAVE_EVERY = Param(
+    "saveEvery",
+    "Seconds between two saves of the state of a script that calls `task_config.checkpoint`; its output leaves with them.",
+    seconds, GroupSettings.save_every_s,
 )  # fmt: skip
 ON_RETURN = Param(
     "onReturn",
@@ -324,7 +330,7 @@ SCRIPT = (*_SCRIPT[:3], OUTPUT_SCHEMA_STR, *_SCRIPT[3:])
 _OF_TABLES = (EQUAL_STEPS, WEIGHT_COL, SHUFFLE_PARTS, READ_ONCE)
 STREAM = (
     *_SCRIPT[:3], STREAM_SCHEMA_STR, *(each for each in _SCRIPT[3:] if each not in _OF_TABLES),
-    CHUNK_WAIT, CHUNK_ROWS, REPLAY, MAX_UNCOMMITTED, ON_RETURN,
+    CHUNK_WAIT, CHUNK_ROWS, REPLAY, MAX_UNCOMMITTED, SAVE_EVERY, ON_RETURN,
 )  # fmt: skip
 _SHADOW = (CANDIDATE_PATH, CANDIDATE_SHARE)
 _KEYED = (MODEL_KEY_COL, DEFAULT_MODEL, MODEL_CACHE_BYTES)

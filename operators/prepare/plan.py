@@ -165,6 +165,7 @@ def _stream_settings(values: Mapping[str, Any]) -> dict[str, Any]:
         "watermark": split_watermark(values["outputSchemaStr"])[1],
         "replay": values["replay"],
         "max_uncommitted": values["maxUncommitted"],
+        "save_every_s": values["saveEvery"],
         "on_return": values["onReturn"],
         "chunk_rows": values["chunkRows"],
         "chunk_wait_s": values["chunkWait"],

@@ -8,7 +8,9 @@ from typing import Any, Optional
 from akdl import entry
 from akdl.process.channel import Channel, ChannelError
 from akdl.process.parent import REFUSED_ROWS
+from akdl.rows.stream_rows import StreamRows
 from akdl.runner.config import BatchTaskConfig, StreamTaskConfig
+from akdl.runner.cuts import Cuts
 from akdl.runner.output_writer import OutputWriter
 from akdl.runner.reports import Reports
 from akdl.wire import WORKING, Chunk, Failure, Hello, Outcome, Rows, Shares, Success, Task, Wishes
@@ -134,16 +136,17 @@ class Child:
         channel.connect(Hello(pid=self.pid, attempt=attempt, protocol=PROTOCOL))
         rows = entry._rows_of(task, "", channel)
         writer = OutputWriter(channel, task.output_columns, task.chunk_wait_ms / 1000 or None)
-        if task.reports_passed:
-            rows.on_finished = writer.pass_rows  # type: ignore[union-attr]
         channel.wait_for_cluster()
+        cuts = Cuts(rows, writer, task) if isinstance(rows, StreamRows) and not rows.is_once else None
         reports = Reports()
         over = entry._report_progress(channel, rows, reports, _Watch())  # type: ignore[arg-type]
         failure = None
         self.is_in_main = True
         try:
-            main(self._task_config(task, rows, writer, reports), self)
+            main(self._task_config(task, rows, writer, cuts, reports), self)
             self.is_in_main = False
+            if cuts is not None:
+                cuts.end()
             writer.close()
         except ChannelError:
             raise
@@ -157,13 +160,13 @@ class Child:
         channel.finish(Outcome(success=Success(rows_read=rows.progress().rows_read, rows_written=writer.rows_written)))
         return REFUSED_ROWS if writer.has_refused else 0
 
-    def _task_config(self, task: Task, rows: Any, writer: OutputWriter, reports: Reports) -> Any:
+    def _task_config(self, task: Task, rows: Any, writer: OutputWriter, cuts: Optional[Cuts], reports: Reports) -> Any:
         common: dict[str, Any] = {
             "tf_context": Context(rows), "num_workers": task.num_workers, "cluster": {}, "task_type": "", "task_index": self.index,
             "work_dir": "", "user_params": {}, "reports": reports,
         }  # fmt: skip
         if task.kind == "stream":
-            return StreamTaskConfig(output_writer=writer, rows=rows if task.commits else None, **common)
+            return StreamTaskConfig(output_writer=writer, rows=rows, cuts=cuts, **common)
         return BatchTaskConfig(output_writer=writer, **common)
 
 
@@ -203,8 +206,7 @@ class SimulatedProcess:
             operator=settings.operator, kind=settings.kind, num_workers=settings.num_workers,
             input_columns=table_columns(settings.script_schema), output_columns=table_columns(settings.output_schema),
             chunk_wait_ms=int(settings.chunk_wait_s * 1000) if settings.kind == "stream" else 0,
-            commits=settings.replay == UNCOMMITTED,
-            reports_passed=settings.carries_event_time and settings.replay != UNCOMMITTED, read_once=settings.read_once,
+            commits=settings.replay == UNCOMMITTED, read_once=settings.read_once,
         )  # fmt: skip
         self._server = bridge_server.BridgeServer(
             session, self.changed, shares, wishes, task, TOKEN, f"child-{len(here().processes)}"

@@ -82,6 +82,7 @@ class Plan:
     rows: int  # of each partition that has any
     script: Callable[[Any, int], Any]
     commits: bool = False
+    repeats_output: bool = False  # the script commits less than it has written
     partitions: int = PARTITIONS  # that have rows
     start_s: float = 1.0  # until the last address and the first rows are sent
     boot_s: float = 0.5  # until a process has started
@@ -175,7 +176,7 @@ def stream_plan(seed: int) -> Plan:
 
     return Plan(
         seed, shapes, rows, script,
-        commits=commits, start_s=start_s, pace_s=pace_s, quiet_s=1.3 * STALL_S if is_quiet else 0.0, fault=fault,
+        commits=commits, repeats_output=commits and style == scripts.PLAIN, start_s=start_s, pace_s=pace_s, quiet_s=1.3 * STALL_S if is_quiet else 0.0, fault=fault,
         checkpoint_s=draw.choice([0.3, 1.0, 4.0]), restarts=100, accidents=accidents, loss=loss,
         repeats=draw.choice([0.0, 0.2]), slowest_s=draw.choice([0.02, 1.0]),
         boot_s=draw.choice([0.5, 3.0]),
@@ -278,7 +279,7 @@ def _check_success(job: Job) -> None:
     ids = [partition * 1000 + number for partition in range(plan.partitions) for number in range(plan.rows)]
     if plan.in_step and job.settings.equal_steps == DROP:
         return
-    check_rows(job.history, plan.commits, job.settings.kind == "batch", ids)
+    check_rows(job.history, plan.repeats_output, ids)
 
 
 def waiting(job: Job) -> str:

@@ -30,6 +30,8 @@ class Stream:
         self._committed = 0
         waiting: list[list[int]] = []
         random = here().random
+        if self._commits:
+            config.commit(0)  # or the request for the next chunk commits the one before, which may not be written yet
         for chunk, rows in enumerate(config.tf_context.rows.columns(), 1):
             ids = ids_of(rows)
             self._ids += ids

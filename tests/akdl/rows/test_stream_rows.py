@@ -13,7 +13,8 @@ from akdl.process.channel import ChannelError
 from akdl.rows import stream_rows
 from akdl.rows.stream_rows import HELD_BYTES, StreamRows
 from akdl.runner.config import StreamTaskConfig
-from akdl.wire import Chunk, Rows
+from akdl.runner.cuts import Cuts
+from akdl.wire import Chunk, Rows, Task
 from tests.akdl.rows.test_file_rows import COLUMNS, Feed, ids_in, ids_of
 from tests.support.leftovers import wait_until
 from tests.support.random_rows import chunk_of
@@ -134,13 +135,17 @@ class _Writer:
     def __init__(self) -> None:
         self.committed = []
 
-    def commit(self, rows: int) -> None:
-        self.committed.append(rows)
+    def loosen(self) -> None:
+        """Rows of segments are not known to be finished."""
+
+    def cut(self, rows: int, state: bytes = b"", at_once: bool = False) -> None:
+        self.committed += [rows] if rows not in self.committed else []
 
 
-def task_config(rows: StreamRows | None) -> StreamTaskConfig:
-    given = dict.fromkeys(("tf_context", "cluster", "work_dir", "user_params"))
-    return StreamTaskConfig(output_writer=_Writer(), rows=rows, num_workers=1, task_type="chief", task_index=0, **given)
+def task_config(rows: StreamRows, commits: bool = True) -> StreamTaskConfig:
+    given, writer = dict.fromkeys(("tf_context", "cluster", "work_dir", "user_params")), _Writer()
+    cuts = Cuts(rows, writer, Task(commits=commits))
+    return StreamTaskConfig(output_writer=writer, rows=rows, cuts=cuts, num_workers=1, task_type="chief", task_index=0, **given)
 
 
 def test_commit_counts_chunks_left_behind_or_rows(feed: Feed, rows: StreamRows) -> None:
@@ -148,24 +153,24 @@ def test_commit_counts_chunks_left_behind_or_rows(feed: Feed, rows: StreamRows) 
     feed.chunk(1, 2)
     next(segments)
     config.commit()  # the chunk is begun, nobody knows how far the script is
-    assert config.output_writer.committed == []
+    assert config.output_writer.committed == [0]
     config.commit(1)
     config.commit(0)
-    assert config.output_writer.committed == [1]
+    assert config.output_writer.committed == [0, 1]
     feed.chunk(3, 4, 5)
     next(segments)
     config.commit()
-    assert config.output_writer.committed == [1, 2]
+    assert config.output_writer.committed == [0, 1, 2]
     config.commit(2)
     config.commit()  # less than was committed by number
-    assert config.output_writer.committed == [1, 2, 4]
+    assert config.output_writer.committed == [0, 1, 2, 4]
     with pytest.raises(ValueError, match="4 rows were committed before, and the dataset has yielded 5"):
         config.commit(2)
 
 
-def test_commit_where_nobody_waits_for_it() -> None:
+def test_commit_where_nobody_waits_for_it(rows: StreamRows) -> None:
     with pytest.raises(RuntimeError, match='needs replay="uncommitted"'):
-        task_config(None).commit()
+        task_config(rows, commits=False).commit()
 
 
 @pytest.mark.parametrize(("size", "expected"), [(1 << 20, [1, 2, 3]), (0, [3])])

@@ -36,7 +36,7 @@ class Channel:
     def cells(self, name: str = "x") -> list[Any]:
         """The cells of a column in each message; the number of rows of a commit."""
         return [
-            output.committed or list(decode_columns(output.rows, COLUMNS).get(name, [None] * output.rows.rows))
+            output.cut or list(decode_columns(output.rows, COLUMNS).get(name, [None] * output.rows.rows))
             for output in self.outputs
         ]
 
@@ -59,7 +59,7 @@ def test_rows_batches_and_commits_keep_their_order(channel: Channel) -> None:
     writer.write(row(2))
     writer.write_batch({"x": np.array([3, 4])})
     writer.write(row(5))
-    writer.commit(7)
+    writer.cut(7, at_once=True)
     writer.write(row(6))
     assert writer.rows_written == 6
     writer.close()
@@ -90,20 +90,23 @@ def test_a_waiting_row_goes_after_a_while(channel: Channel) -> None:
     assert len(channel.outputs) == 2
 
 
-def test_what_the_script_has_passed_travels_behind_what_it_wrote(channel: Channel) -> None:
+def test_cut_follows_all_rows_written_before_it(channel: Channel) -> None:
     writer = OutputWriter(channel, COLUMNS, wait_s=0.01)
     writer.write(row(1))
-    writer.pass_rows(3)
-    wait_until(lambda: channel.outputs and channel.outputs[-1].passed == 3, "it is told")
-    assert channel.cells()[0] == [1] and channel.outputs[0].passed in (0, 3), "in the message of the row, or behind it"
-    count = len(channel.outputs)
-    writer.pass_rows(5)
-    wait_until(lambda: len(channel.outputs) == count + 1, "it is told without a row, once")
-    assert channel.outputs[-1].passed == 5 and not channel.outputs[-1].rows.rows
-    writer.write_batch({"x": [2]})
+    writer.cut(3)
+    writer.cut(3)
+    wait_until(lambda: channel.outputs and channel.outputs[-1].cut == 3, "the cut is sent without a further row")
+    assert [output.rows.rows for output in channel.outputs] == [1, 0] and not channel.outputs[0].cut
+    writer.write(row(2))
+    writer.cut(5)
+    writer.write_batch({"x": [3]})
+    writer.cut(7, state=b"weights")
     writer.close()
-    writer.pass_rows(6)
-    assert [output.passed for output in channel.outputs[count:]] == [5, 5]
+    assert [(output.rows.rows, output.cut, output.state) for output in channel.outputs[2:]] == [
+        (1, 0, b""), (1, 5, b""), (0, 7, b"weights")
+    ], "the cut of 5 rows precedes the row that was written after it"  # fmt: skip
+    writer.cut(9)
+    assert len(channel.outputs) == 5, "TensorFlow asks for another batch after the end of the script"
 
 
 def test_flush_sends_what_waits(channel: Channel) -> None:

@@ -14,7 +14,8 @@ from akdl.process.channel import Channel, ChannelError
 from akdl.wire import Cluster, Hello, Outcome, Output, Progress, Rows, Share, Shares, Success, Task, Wishes
 from akdl.wire.service import PROTOCOL
 from bridge.member.bridge_server import BridgeServer
-from bridge.member.session import Session, WrittenRows
+from bridge.member.session import Session
+from bridge.member.written_rows import WrittenRows
 from tests.support.leftovers import DEADLINE_S, wait_until
 from tests.support.strangers import strangers
 
@@ -154,15 +155,15 @@ def test_reading_ends_with_the_script(line: Line) -> None:
 
 
 def test_writing_waits_for_room(line: Line) -> None:
-    big = Output(rows=Rows(rows=1), committed=2**63)  # as large as the queue, with the next byte
+    big = Output(rows=Rows(rows=1), cut=2**63)  # as large as the queue, with the next byte
     messages = [big] * 3
     writing = line.call(line.channel.write, messages)
     wait_until(lambda: not line.session.has_output_room, "the queue is full")
     assert not writing.done() and line.session.rows_out < 3
     taken: list[WrittenRows] = []
-    wait_until(lambda: taken.extend(line.change(line.session.take_rows)) or len(taken) == 3, "all are taken")
+    wait_until(lambda: taken.extend(line.change(line.session.take_rows)) or len(taken) == 6, "all are taken, and the cuts")
     writing.result(DEADLINE_S)
-    assert [(each.take(), each.committed) for each in taken] == [(big.rows, big.committed)] * 3 and line.session.rows_out == 3
+    assert [each.take() for each in taken[1::2]] == [big.rows] * 3 and line.session.rows_out == 3
 
 
 def test_a_report_is_noted_and_answered_with_wishes(line: Line) -> None:

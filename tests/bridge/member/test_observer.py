@@ -36,7 +36,7 @@ from bridge.member.observer import BUSY, MOST_IDLE_S, REPORT_EVERY_S, REPORT_PRE
 from bridge.member.session import Session
 from bridge.member.status import DATA, ENDED, EXPORT, EXPORTING, FEEDING, JOINING, PEERS, READ, START, STARTING, TRAINING, WORK
 from bridge.schema import Schema
-from bridge.settings import UNCOMMITTED, GroupSettings
+from bridge.settings import GroupSettings
 
 SCHEMA = Schema.parse("x INT")
 SETTINGS = GroupSettings(
@@ -134,15 +134,13 @@ def test_who_cannot_write_waits_for_flink() -> None:
     assert list(observer.status.time_s) == [DATA]
 
 
-@pytest.mark.parametrize(
-    ("changes", "done"), [({}, 0), ({"kind": "stream"}, 7), ({"kind": "stream", "replay": UNCOMMITTED}, 5)], ids=repr
-)
-def test_rows_of_a_stream_are_done_when_they_are_taken_or_committed(changes: dict[str, str], done: int) -> None:
+@pytest.mark.parametrize(("kind", "done"), [("batch", 0), ("stream", 5)])
+def test_status_has_the_rows_of_a_stream_that_are_done(kind: str, done: int) -> None:
     session = Session(0, 1 << 20)
     session.report(Progress(rows_read=7))
-    session.add_rows(Output(committed=5))
+    session.add_rows(Output(cut=5))
     session.take_rows()
-    assert _observer(session, **changes).status.rows_done == done
+    assert _observer(session, kind=kind).status.rows_done == done
 
 
 def test_a_script_that_has_failed_exports_nothing() -> None:

@@ -25,6 +25,7 @@ from akdl.wire import (
 )
 from akdl.wire.service import PROTOCOL
 from bridge.member.session import ProtocolError, Session, Stage
+from bridge.member.written_rows import WrittenQueue
 
 
 def test_input_goes_out_in_order_and_ends_with_count_and_checksum() -> None:
@@ -100,7 +101,7 @@ def test_a_second_process_is_refused() -> None:
 
 def test_output_is_bounded_in_bytes_and_taken_at_once() -> None:
     session = Session(attempt=0, queue_bytes=10)
-    session.add_rows(Output(rows=Rows(rows=1), committed=2**60))
+    session.add_rows(Output(rows=Rows(rows=1, columns=[Column(values=b"0123456789")])))
     assert not session.has_output_room and session.has_rows
     assert [output.count for output in session.take_rows()] == [1]
     assert session.has_output_room and not session.has_rows
@@ -163,10 +164,10 @@ def test_each_stage_is_entered_once_and_logged(caplog: pytest.LogCaptureFixture)
 
 def test_rows_are_handed_over_once() -> None:
     session = Session(0, 10)
-    output = Output(rows=Rows(rows=1, columns=[Column()]), committed=4)
+    output = Output(rows=Rows(rows=1, columns=[Column()]), cut=4)
     session.add_rows(output)
-    (written,) = session.take_rows()
-    assert (written.count, written.committed, written.take()) == (1, 4, output.rows)
+    cut, written = session.take_rows()
+    assert (cut.count, cut.cut, written.count, written.cut, written.take()) == (0, 4, 1, 0, output.rows)
     with pytest.raises(AssertionError, match="once"):
         written.take()
 
@@ -212,13 +213,22 @@ def test_rows_may_be_taken_beyond_the_bound() -> None:
     assert session.rows_in == 2
 
 
-def test_a_commit_counts_when_the_rows_before_it_have_been_taken() -> None:
+def test_cut_counts_when_the_rows_before_it_have_been_taken() -> None:
     session = Session(attempt=0, queue_bytes=100)
-    session.add_rows(Output(committed=3))
-    session.add_rows(Output(rows=Rows(rows=1)))  # says nothing of commits
-    assert session.rows_committed == 0
+    session.add_rows(Output(cut=3))
+    session.add_rows(Output(rows=Rows(rows=1)))
+    assert session.rows_done == 0
     session.take_rows()
-    assert session.rows_committed == 3
+    assert session.rows_done == 3
+
+
+def test_rows_taken_are_done_where_the_script_does_not_say_which_it_has_finished() -> None:
+    session = Session(0, 100, "", WrittenQueue(holds=True))
+    session.report(Progress(rows_read=5))
+    assert session.rows_done == 0
+    session.add_rows(Output(loose=True))
+    session.add_rows(Output(rows=Rows(rows=1)))
+    assert session.rows_done == 5 and [each.count for each in session.take_rows()] == [1]
 
 
 def test_what_the_script_has_read_is_what_it_said_last() -> None:

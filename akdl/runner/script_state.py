@@ -1,0 +1,73 @@
+"""The state that a script keeps in Flink's checkpoints: what may be one, and how it becomes files."""
+
+import os
+from typing import TYPE_CHECKING, Any, Optional, Tuple
+
+if TYPE_CHECKING:
+    from akdl.rows.stream_rows import StreamRows
+    from akdl.runner.cuts import Action
+
+_NAME = "state"  # of the files of a tf.train.Checkpoint
+
+
+class Checkpoint:
+    """The result of `task_config.checkpoint`.
+
+    Attributes:
+        is_restored: An earlier process had saved the state, which the script has now.
+    """
+
+    def __init__(self, is_restored: bool, rows: "Optional[StreamRows]") -> None:
+        self.is_restored = is_restored
+        self._rows = rows
+
+    def callback(self) -> Any:
+        """Return a callback for `model.fit`, which otherwise does not show the batches that it has trained.
+
+        The dataset may be made from `tf_context.batches`, if each of its elements is one batch.
+        """
+        import tensorflow as tf
+
+        rows = self._rows
+
+        class FollowBatches(tf.keras.callbacks.Callback):  # type: ignore[misc]
+            def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+                if rows is not None:
+                    rows.reach(batch + 1)
+
+        return FollowBatches()
+
+
+def actions_of(state: Any, restore: "Optional[Action]") -> "Tuple[Action, Action]":
+    """Return the functions that save and restore a state.
+
+    Raises:
+        TypeError: It is neither a model, nor a tf.train.Checkpoint, nor a pair of functions.
+    """
+    if hasattr(state, "trainable_variables") and hasattr(state, "fit"):
+        import tensorflow as tf
+
+        # The optimizer is read with each save: a model may be compiled, or compiled again, later.
+        def of_model() -> Any:
+            optimizer = getattr(state, "optimizer", None)
+            return tf.train.Checkpoint(model=state, **({} if optimizer is None else {"optimizer": optimizer}))
+
+        return lambda folder: of_model().write(_path(folder)), lambda folder: _read(of_model(), folder)
+    if hasattr(state, "write") and hasattr(state, "read"):
+        return lambda folder: state.write(_path(folder)), lambda folder: _read(state, folder)
+    if callable(state) and callable(restore):
+        return state, restore
+    raise TypeError(
+        "task_config.checkpoint: expected a Keras model, a tf.train.Checkpoint, or two functions, save(folder) and "
+        f"restore(folder), got {type(state).__name__} and {type(restore).__name__}"
+    )
+
+
+def _path(folder: str) -> str:
+    return os.path.join(folder, _NAME)
+
+
+def _read(checkpoint: Any, folder: str) -> None:
+    # Variables that are made later, as those of an optimizer are with its first step, get their
+    # values then. What exists already has to be in the files.
+    checkpoint.read(_path(folder)).assert_existing_objects_matched()

@@ -1,0 +1,294 @@
+"""Where a script's rows are finished, and the state that belongs to it."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from akdl.rows.stream_rows import StreamRows
+from akdl.runner import cuts as cuts_module
+from akdl.runner.config import StreamTaskConfig
+from akdl.runner.context import TFContext
+from akdl.runner.cuts import CheckpointError, Cuts
+from akdl.wire import Task
+from tests.akdl.rows.test_file_rows import COLUMNS, Feed
+from tests.support.leftovers import wait_until
+
+pytestmark = pytest.mark.tf
+
+
+class Writer:
+    """Notes the cuts, with a mark for those that have a state."""
+
+    def __init__(self) -> None:
+        self.cuts: list[int] = []
+        self.states: dict[int, bytes] = {}
+        self.is_loose = False
+
+    def cut(self, rows: int, state: bytes = b"", at_once: bool = False) -> None:
+        if rows > sum(self.cuts[-1:]):
+            self.cuts.append(rows)
+        if state:
+            self.states[rows] = state
+
+    def loosen(self) -> None:
+        self.is_loose = True
+
+
+class Script:
+    """The task config of a script that reads the rows up to 25, and what its cuts were."""
+
+    def __init__(
+        self, folder: pathlib.Path, state: bytes = b"", is_alone: bool = True, first: int = 0, ends: bool = True, **task: Any
+    ) -> None:
+        self.feed, self.writer = Feed(), Writer()
+        self.rows = StreamRows(str(folder), self.feed, COLUMNS)
+        for begin, end in ((first, 15), (15, 25)):
+            self.feed.chunk(*range(begin, end))
+        if ends:
+            self.feed.end()
+        task = {"work_dir": str(folder), "save_every_ms": 3_600_000, "most_unsaved": 1 << 30, **task}
+        self.cuts = Cuts(self.rows, self.writer, Task(**task), state, is_alone)
+        given = dict.fromkeys(("cluster", "work_dir", "user_params"))
+        self.config = StreamTaskConfig(
+            output_writer=self.writer, rows=self.rows, cuts=self.cuts, num_workers=1, task_type="chief", task_index=0,
+            tf_context=TFContext(self.rows, COLUMNS), **given,
+        )  # fmt: skip
+
+    def batches(self, size: int = 10) -> Any:
+        return self.config.tf_context.batches(size)
+
+
+@pytest.fixture
+def folder(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
+    yield tmp_path
+    assert not list(tmp_path.glob("saved-*")), "folders of saved states are removed"
+
+
+def _sum_of(batch: Any) -> int:
+    return int(batch["id"].numpy().sum())
+
+
+def test_request_for_a_batch_finishes_the_one_before(folder: pathlib.Path) -> None:
+    script, seen = Script(folder), []
+    for batch in script.batches():
+        seen.append((len(batch["id"]), list(script.writer.cuts)))
+    assert seen == [(10, []), (10, [10]), (5, [10, 20])]
+    script.cuts.end()
+    assert script.writer.cuts == [10, 20, 25] and not script.writer.is_loose
+
+
+def test_script_that_leaves_its_loop_has_finished_what_it_got(folder: pathlib.Path) -> None:
+    script = Script(folder)
+    next(iter(script.batches(5)))
+    script.cuts.end()
+    assert script.writer.cuts == [5], "of 15 rows that reached TensorFlow together"
+
+
+def test_derived_dataset_finishes_the_batches_that_reached_tensorflow_together(folder: pathlib.Path) -> None:
+    script, seen = Script(folder), []
+    for _ in script.batches(5).map(lambda batch: batch["id"]):
+        seen.append(list(script.writer.cuts))
+    assert seen == [[], [], [], [15], [15]]
+
+
+def test_batches_can_be_read_in_a_traced_function(folder: pathlib.Path) -> None:
+    import tensorflow as tf
+
+    script = Script(folder)
+    batches = iter(script.batches())
+    total = tf.function(lambda rows: tf.reduce_sum(next(rows)["id"]))
+    assert [int(total(batches)) for _ in range(3)] == [sum(range(10)), sum(range(10, 20)), sum(range(20, 25))]
+    assert script.writer.cuts == [10, 20] or script.writer.cuts == [10], "a group of batches at a time"
+    script.cuts.end()
+    assert script.writer.cuts[-1] == 25
+
+
+def test_commits_count_from_the_first_one_on(folder: pathlib.Path) -> None:
+    script = Script(folder, commits=True)
+    for number, _ in enumerate(script.batches(5)):
+        if number == 2:
+            script.config.commit(12)
+    script.cuts.end()
+    assert script.writer.cuts == [5, 10, 12]
+
+
+def test_script_that_announces_its_commits_keeps_all_rows_before_the_first(folder: pathlib.Path) -> None:
+    script = Script(folder, commits=True)
+    script.config.commit(0)
+    list(script.batches(5))
+    assert script.writer.cuts == []
+    script.config.commit(25)
+    script.cuts.end()
+    assert script.writer.cuts == [25]
+
+
+@pytest.mark.parametrize("read", [lambda each: each.dataset_fn(), lambda each: each.tf_context.batches(5, shuffle_rows=20)])
+def test_nothing_is_known_of_rows_that_tensorflow_keeps(folder: pathlib.Path, read: Any) -> None:
+    script = Script(folder)
+    assert len(list(read(script.config))) >= 5
+    script.cuts.end()
+    assert script.writer.is_loose and script.writer.cuts == []
+
+
+def test_reading_ahead_is_warned_about_once(folder: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    script = Script(folder)
+    for _ in script.batches(1):
+        pass
+    assert not caplog.records
+    script = Script(folder, ends=False)
+    ahead = iter(script.batches(5).prefetch(10))
+    next(ahead)
+    script.feed.chunk(25)
+    script.feed.end()
+    wait_until(lambda: 25 in script.writer.cuts, "rows that the script has not got were passed")
+    list(ahead)
+    assert sum("read ahead" in record.message for record in caplog.records) == 1
+
+
+def _learner() -> tuple[dict[str, int], Any, Any]:
+    state = {"sum": 0}
+
+    def save(folder: str) -> None:
+        (pathlib.Path(folder) / "sum").write_text(str(state["sum"]))
+
+    def restore(folder: str) -> None:
+        state["sum"] = int((pathlib.Path(folder) / "sum").read_text())
+
+    return state, save, restore
+
+
+def test_state_is_saved_between_batches_and_restored(folder: pathlib.Path) -> None:
+    script, (state, save, restore) = Script(folder), _learner()
+    checkpoint = script.config.checkpoint(save, restore, every_rows=10)
+    assert not checkpoint.is_restored
+    for batch in script.batches(5):
+        state["sum"] += _sum_of(batch)
+    script.cuts.end()
+    assert script.writer.cuts == [10, 20, 25] and list(script.writer.states) == [10, 20, 25]
+    for rows, saved in script.writer.states.items():
+        again, (found, save, restore) = Script(folder, saved), _learner()
+        assert again.config.checkpoint(save, restore).is_restored and found["sum"] == sum(range(rows))
+
+
+def test_state_is_saved_when_many_bytes_or_seconds_have_passed(folder: pathlib.Path) -> None:
+    for task in ({"most_unsaved": 2}, {"save_every_ms": 0}):
+        script, (_, save, restore) = Script(folder, **task), _learner()
+        script.config.checkpoint(save, restore)
+        list(script.batches())
+        assert script.writer.cuts[:2] == [10, 20]
+
+
+def test_commit_is_a_place_to_save_for_a_derived_dataset(folder: pathlib.Path) -> None:
+    script, (state, save, restore) = Script(folder), _learner()
+    script.config.checkpoint(save, restore, every_rows=10)
+    for ids in script.batches(5).map(lambda batch: batch["id"]):
+        state["sum"] += int(ids.numpy().sum())
+        script.config.commit(5)
+    assert script.writer.cuts == [10, 20]
+
+
+def test_derived_dataset_that_says_nothing_is_refused_by_name(folder: pathlib.Path) -> None:
+    script, (_, save, restore) = Script(folder), _learner()
+    script.config.checkpoint(save, restore)
+    with pytest.raises(
+        Exception, match=r"15 rows have been read, and only 0 are known to be learnt.*commit\(rows\) after each batch"
+    ):
+        list(script.batches(5).map(lambda batch: batch["id"]))
+
+
+def test_failed_save_keeps_the_last_one_and_is_an_error_at_the_end(
+    folder: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    script, (state, save, restore) = Script(folder), _learner()
+
+    def fails(folder: str) -> None:
+        save(folder)
+        if state["sum"] > 45:
+            raise OSError("the disk is full")
+
+    script.config.checkpoint(fails, restore, every_rows=10)
+    for batch in script.batches():
+        state["sum"] += _sum_of(batch)
+    assert script.writer.cuts == [10]
+    assert "could not be saved after 20 rows, so the one after 10 rows stays: OSError: the disk is full" in caplog.text
+    with pytest.raises(
+        CheckpointError, match="could not be saved since row 10, and 25 rows have been learnt: OSError: the disk"
+    ):
+        script.cuts.end()
+
+
+def test_saves_that_fail_for_too_many_bytes_fail_the_script(folder: pathlib.Path) -> None:
+    script = Script(folder, most_unsaved=1)
+    script.config.checkpoint(lambda folder: 1 / 0, print)
+    with pytest.raises(
+        CheckpointError, match="could not be saved since row 0, and 10 rows have been learnt: ZeroDivisionError"
+    ):
+        list(script.batches())
+
+
+def test_state_that_is_too_large_is_not_saved(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuts_module, "MOST_STATE_BYTES", 100)
+    script, (_, save, restore) = Script(folder), _learner()
+    script.config.checkpoint(save, restore)
+    list(script.batches())
+    with pytest.raises(CheckpointError, match="expected at most 100 bytes of state, got "):
+        script.cuts.end()
+
+
+@pytest.mark.parametrize(
+    ("prepare", "message"),
+    [
+        (lambda script: next(iter(script.batches())), "before the first batch is read"),
+        (lambda script: script.config.checkpoint(print, print), "was called before"),
+    ],
+)
+def test_checkpoint_that_comes_too_late_is_refused(folder: pathlib.Path, prepare: Any, message: str) -> None:
+    script = Script(folder)
+    prepare(script)
+    with pytest.raises(CheckpointError, match=message):
+        script.config.checkpoint(print, print)
+
+
+def test_group_is_refused_by_name(folder: pathlib.Path) -> None:
+    with pytest.raises(CheckpointError, match="expected a script without a group.*numWorkers=1 and numPSs=0"):
+        Script(folder, is_alone=False).config.checkpoint(print, print)
+
+
+def test_what_is_no_state_is_refused(folder: pathlib.Path) -> None:
+    with pytest.raises(TypeError, match=r"expected a Keras model, .* got dict and NoneType"):
+        Script(folder).config.checkpoint({})
+
+
+def _trained(script: Script, how: str, checkpoint: bool = True) -> Any:
+    import tensorflow as tf
+
+    tf.random.set_seed(7)
+    model = tf.keras.Sequential([tf.keras.layers.Input((1,)), tf.keras.layers.Dense(3), tf.keras.layers.Dense(1)])
+    model.compile(tf.keras.optimizers.Adam(0.1), "mse")
+    kept = script.config.checkpoint(model, every_rows=10) if checkpoint else None
+
+    def example(batch: Any) -> Any:
+        ids = tf.cast(batch["id"], tf.float32)[:, None] / 25
+        return ids, 3 * ids
+
+    if how == "fit":
+        callbacks = [] if kept is None else [kept.callback()]
+        model.fit(script.batches(5).map(example), callbacks=callbacks, verbose=0)
+    else:
+        for batch in script.batches(5):
+            model.train_on_batch(*example(batch))
+    return [value for variable in (*model.weights, *model.optimizer.variables()) for value in np.ravel(variable.numpy())]
+
+
+@pytest.mark.parametrize("how", ["fit", "loop"])
+def test_keras_model_goes_on_from_its_state_bit_for_bit(folder: pathlib.Path, how: str) -> None:
+    script = Script(folder)
+    expected = _trained(script, how)
+    script.cuts.end()
+    assert script.writer.cuts == [10, 20, 25]
+    assert _trained(Script(folder, script.writer.states[10], first=10), how) == expected
