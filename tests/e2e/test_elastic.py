@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,10 @@ from tests.akdl.keras.support import SCRIPTS, script, weights_in
 from tests.support.flink_cluster import FlinkCluster, flink_cluster
 from tests.support.leftovers import DEADLINE_S, is_running, wait_until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.tf, pytest.mark.slow, pytest.mark.own_processes, pytest.mark.timeout(900)]
+# The second test begins with the two TaskManagers that the first one leaves.
+pytestmark = [
+    pytest.mark.cluster, pytest.mark.tf, pytest.mark.slow, pytest.mark.own_processes, pytest.mark.in_order, pytest.mark.timeout(900),
+]  # fmt: skip
 
 X = np.random.default_rng(1).uniform(-1, 1, [60, 2]).astype(np.float32)
 VALUES = {"x0": X[:, 0], "x1": X[:, 1], "label": (X[:, 0] > X[:, 1]).astype(int)}
@@ -34,6 +37,18 @@ RESTARTS = {
     "restart-strategy.fixed-delay.attempts": "20",
     "restart-strategy.fixed-delay.delay": "1 s",
 }
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkCluster]:
+    with flink_cluster(tmp_path_factory.mktemp("cluster"), task_managers=2, slots=1) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def managers(cluster: FlinkCluster) -> list[int]:
+    """The TaskManagers that have not been killed."""
+    return list(cluster.task_manager_pids)
 
 
 def task_processes(managers: list[int]) -> list[psutil.Process]:
@@ -52,9 +67,8 @@ def task_processes(managers: list[int]) -> list[psutil.Process]:
 class Follower:
     """What the TaskManagers of a cluster train, and an operator that trains until it is asked to stop."""
 
-    def __init__(self, cluster: FlinkCluster, checkpoints: Path) -> None:
-        self._cluster, self._checkpoints = cluster, checkpoints
-        self._managers = list(cluster.task_manager_pids)
+    def __init__(self, cluster: FlinkCluster, managers: list[int], checkpoints: Path) -> None:
+        self._cluster, self._managers, self._checkpoints = cluster, managers, checkpoints
         self._earlier: set[psutil.Process] = set()
         file = str(SCRIPTS / "rows.py")
         self.op = TF2TableModelTrainBatchOp(
@@ -103,26 +117,26 @@ class Follower:
         finally:
             follower.join()
             resetEnv()
-            wait_until(lambda: not task_processes(list(self._cluster.task_manager_pids)), "nothing stays behind")
+            wait_until(lambda: not task_processes(self._managers), "nothing stays behind")
 
 
 @pytest.mark.fault("hosts", "An elastic training continues with fewer workers on the hosts that are left")
-def test_workers_follow_the_task_managers(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_workers_follow_the_task_managers(
+    cluster: FlinkCluster, managers: list[int], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     """A step takes all rows, so that their order does not matter, and one process makes the same steps."""
     checkpoints = tmp_path / "checkpoints"
-    (tmp_path / "cluster").mkdir()
-    with flink_cluster(tmp_path / "cluster", task_managers=2, slots=1) as cluster:
-        useRemoteEnv(cluster.host, cluster.rest_port, 1)
-        follower = Follower(cluster, checkpoints)
+    useRemoteEnv(cluster.host, cluster.rest_port, 1)
+    follower = Follower(cluster, managers, checkpoints)
 
-        def follow() -> None:
-            follower.trains_with(2)
-            follower.add_manager()
-            follower.trains_with(3)
-            follower.kill_manager()
-            follower.trains_with(2)
+    def follow() -> None:
+        follower.trains_with(2)
+        follower.add_manager()
+        follower.trains_with(3)
+        follower.kill_manager()
+        follower.trains_with(2)
 
-        model = follower.run(follow, follower.trained.collectToDataframe)
+    model = follower.run(follow, follower.trained.collectToDataframe)
     assert follower.seen == [2, 3, 2]
     assert model.model_id[0] == 0 and len(model) >= 2, "a model table"
     said = [line for line in capfd.readouterr().err.splitlines() if " of 1 to 3 workers" in line]
@@ -138,19 +152,17 @@ def test_workers_follow_the_task_managers(tmp_path: Path, capfd: pytest.CaptureF
 
 
 @pytest.mark.fault("hosts", "An elastic training does not wait for a lost host as long as Flink's restart would")
-def test_a_restart_by_flink_ends_in_a_job_of_fewer_workers(tmp_path: Path) -> None:
-    (tmp_path / "cluster").mkdir()
-    with flink_cluster(tmp_path / "cluster", task_managers=2, slots=1) as cluster:
-        table_env = useRemoteEnv(cluster.host, cluster.rest_port, 1, config=RESTARTS).btenv
-        table_env.execute_sql(
-            "CREATE TEMPORARY TABLE trained (model_id BIGINT, model_info STRING) WITH ('connector' = 'blackhole')"
-        )
-        follower = Follower(cluster, tmp_path / "checkpoints")
+def test_a_restart_by_flink_ends_in_a_job_of_fewer_workers(cluster: FlinkCluster, managers: list[int], tmp_path: Path) -> None:
+    table_env = useRemoteEnv(cluster.host, cluster.rest_port, 1, config=RESTARTS).btenv
+    table_env.execute_sql(
+        "CREATE TEMPORARY TABLE trained (model_id BIGINT, model_info STRING) WITH ('connector' = 'blackhole')"
+    )
+    follower = Follower(cluster, managers, tmp_path / "checkpoints")
 
-        def follow() -> None:
-            follower.trains_with(2)
-            follower.kill_manager()
-            follower.trains_with(1)
+    def follow() -> None:
+        follower.trains_with(2)
+        follower.kill_manager()
+        follower.trains_with(1)
 
-        follower.run(follow, lambda: follower.trained.insertInto("trained"))
+    follower.run(follow, lambda: follower.trained.insertInto("trained"))
     assert follower.seen == [2, 1]
