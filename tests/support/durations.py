@@ -86,7 +86,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def main(paths: list[str]) -> None:
-    """Show the files of runs, and keep the seconds of test files for the next ones."""
+    """Show the files of runs, and keep the seconds of test files for the next ones; files that did not run keep theirs."""
     tests: dict[str, float] = {}
     fixtures: dict[str, float] = {}
     for path in paths:
@@ -100,7 +100,8 @@ def main(paths: list[str]) -> None:
         print(f"\n{title}: {sum(found.values()):.0f} s in all")
         for name, seconds in sorted(found.items(), key=lambda pair: -pair[1])[:_SHOWN]:
             print(f"{seconds:8.1f}  {name}")
-    kept = sorted(((seconds, name) for name, seconds in files.items() if seconds >= _LEAST_S), reverse=True)
+    known = {name: seconds for name, seconds in seconds_of_files().items() if (ROOT / name).is_file()} | files
+    kept = sorted(((seconds, name) for name, seconds in known.items() if seconds >= _LEAST_S), reverse=True)
     OF_FILES.write_text("".join(f"{seconds:.0f} {name}\n" for seconds, name in kept), encoding="utf-8")
 
 
