@@ -1,4 +1,4 @@
-"""Python environments with another TensorFlow than that of the tests: made by pip once, and kept in `.venv/matrix`.
+"""Python environments with another TensorFlow than that of the tests: made by uv once, and kept in `.venv/matrix`.
 
 They hold what the README asks of a user's environment, and nothing else. One is made anew when its requirements change; to
 get a TensorFlow that came out since, remove its folder.
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.support.deadline import DEADLINE_S
+from tests.support.uv import find_uv
 
 KEPT = pathlib.Path(__file__).parents[2] / ".venv" / "matrix"
 
@@ -29,7 +30,7 @@ class Version:
     Attributes:
         name: What tests call it.
         pythons: Interpreters that it runs on, the best first.
-        packages: Those that bring it, as pip wants them; the first one that the registry has is taken.
+        packages: Those that bring it, as uv wants them; the first one that the registry has is taken.
         more: What is installed beside it.
     """
 
@@ -57,9 +58,9 @@ class Version:
         pytest.skip(f"{self.name}: {' or '.join(self.pythons)} is neither on PATH nor in ~/.pyenv/versions")
 
     def _install(self, base: str, folder: pathlib.Path) -> bool:
-        made = _run([base, "-m", "venv", str(folder)])
+        made = _run([base, "-m", "venv", "--without-pip", str(folder)])
         assert made.returncode == 0, made.stderr
-        return any(pip_install(_python_in(folder), [package, *self.more]) for package in self.packages)
+        return any(install(_python_in(folder), [package, *self.more]) for package in self.packages)
 
 
 TF_1 = Version("tf-1.15", ("python3.7",), ("tensorflow==1.15.5",), ("numpy", "grpcio", "protobuf<3.21"))
@@ -71,15 +72,15 @@ def pytest_for(python: str) -> str:
     packages = ["pytest>=8", "pytest-timeout>=2.3"]
     folder = kept_folder("pytest", python, packages)
     with made_once(folder) as is_new:
-        if is_new and not pip_install(python, ["--target", str(folder), *packages]):
+        if is_new and not install(python, ["--target", str(folder), *packages]):
             pytest.skip(f"the package registry has no pytest for {python}")
     return str(folder)
 
 
-def pip_install(python: str, arguments: Sequence[str]) -> bool:
+def install(python: str, arguments: Sequence[str]) -> bool:
     """Install packages and return whether the registry has them; what else goes wrong fails the test."""
-    done = _run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *arguments])
-    if done.returncode != 0 and "No matching distribution found" in done.stderr:
+    done = _run([find_uv(), "pip", "install", "--quiet", "--python", python, *arguments])
+    if done.returncode != 0 and "No solution found" in done.stderr:
         return False
     assert done.returncode == 0, done.stderr[-3000:]
     return True
