@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import pathlib
 import signal
@@ -35,23 +36,45 @@ from tests.support.slow_rows import slow_rows
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 ROWS = 6000
+MANAGERS = 4
 RESTARTS = {
     "execution.checkpointing.interval": "500 ms", "restart-strategy.type": "fixed-delay",
     "restart-strategy.fixed-delay.attempts": "60", "restart-strategy.fixed-delay.delay": "1 s",
 }  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkCluster]:
+    """TaskManagers with a slot each, of which jobs use two."""
+    options = {"heartbeat.interval": "1 s", "heartbeat.timeout": "6 s"}
+    with flink_cluster(tmp_path_factory.mktemp("cluster"), MANAGERS, slots=1, options=options) as made:
+        useRemoteEnv(made.host, made.rest_port, 2, RESTARTS)
+        yield made
+        resetEnv()
+
+
+@pytest.fixture(scope="module")
+def managers(started: FlinkCluster) -> list[int]:
+    return list(started.task_manager_pids)
+
+
 @pytest.fixture
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkCluster]:
-    """TaskManagers with a slot each, of which jobs use two.
+def cluster(started: FlinkCluster, managers: list[int]) -> FlinkCluster:
+    """The cluster with all its TaskManagers: those that an earlier test has ended are replaced.
 
     A test kills one, and a killed Python worker may end another: Beam's "Reference count must not be negative" is fatal there.
     """
-    options = {"heartbeat.interval": "1 s", "heartbeat.timeout": "6 s"}
-    with flink_cluster(tmp_path_factory.mktemp("cluster"), task_managers=4, slots=1, options=options) as started:
-        useRemoteEnv(started.host, started.rest_port, 2, RESTARTS)
-        yield started
-        resetEnv()
+
+    def are_free() -> bool:
+        managers[:] = filter(is_running, managers)
+        overview = started.rest("/overview")
+        return overview["slots-available"] == overview["slots-total"] == len(managers)
+
+    # The dead are forgotten first, or they would be counted instead of the new ones.
+    wait_until(are_free, "the cluster has the TaskManagers that live")
+    managers += [started.start("taskmanager") for _ in range(MANAGERS - len(managers))]
+    wait_until(are_free, "all TaskManagers are there")
+    return dataclasses.replace(started, task_manager_pids=tuple(managers))
 
 
 def python_workers(cluster: FlinkCluster) -> list[psutil.Process]:
