@@ -1,6 +1,6 @@
 """Rows of ten FLOAT and a BIGINT into files: processor seconds per million rows.
 
-    python benchmarks/sinks.py [--rounds N] [--folder FOLDER] [--scale SHARE]
+    python benchmarks/sinks.py [--rounds N] [--folder FOLDER] [--scale SHARE] [--only WORDS]
 
 "writer" is the last step alone, Arrow chunks of 1 MB to files in this process. "job" has all steps and all processes, without
 the start-up and what the same source takes into nothing.
@@ -48,6 +48,7 @@ def main() -> None:
     import operators
 
     given = job_arguments()
+    asked_s = {form: asked for form, asked in ASKED_S.items() if given.only in form}
     folder = pathlib.Path(tempfile.mkdtemp(prefix="akdl_bench_sinks_"))
     table_env = operators.useLocalEnv(1).btenv
     limits = {f"fields.f{number}.{end}": value for number in range(10) for end, value in (("min", "0"), ("max", "1"))}
@@ -67,10 +68,10 @@ def main() -> None:
 
     try:
         nets = measure(
-            {"source": Job(random.jvm, SMALL, LARGE), **{form: into(form) for form in ASKED_S}}, given.rounds, given.scale
+            {"source": Job(random.jvm, SMALL, LARGE), **{form: into(form) for form in asked_s}}, given.rounds, given.scale
         )
         figures = []
-        for form, asked in ASKED_S.items():
+        for form, asked in asked_s.items():
             alone = [writer_seconds(form, int(ROWS * given.scale), folder) for _ in range(given.rounds)]
             limits, source = [asked or 1.0] * given.rounds, nets["source"].processors_per_million
             job = [taken - spared for taken, spared in zip(nets[form].processors_per_million, source)]
