@@ -14,7 +14,6 @@ from bridge.exceptions import ConfigurationError
 from bridge.host.console import say
 from bridge.table_env import planning
 from operators.base.elastic import run
-from operators.base.job import environment_of
 from operators.base.shaping import ShapingOperator, refuse_replacement
 from operators.base.source_operator import MemorySource, TableSource
 from operators.errors.exit_warnings import warn_at_exit
@@ -219,7 +218,7 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
             )
         # A Flink job belongs to one environment. Results are grouped by it in the order in which
         # they were deferred.
-        environments = [environment_of(each.op.getOutputTable()) for each in deferred]
+        environments = [each.op._table_env for each in deferred]
         order = sorted(range(len(deferred)), key=lambda place: environments.index(environments[place]))
         for _, places in groupby(order, key=lambda place: environments.index(environments[place])):
             _run_deferred([deferred[place] for place in places], jobName)
@@ -275,9 +274,8 @@ def _run_deferred(deferred: Sequence[Deferred], name: str | None) -> None:
     combined._include(*(each.op for each in deferred))
     received = [(each.op.getOutputTable(), each.receiver) for each in deferred if each.receiver is not None]
     inserted = [(each.op.getOutputTable(), each.into) for each in deferred if each.receiver is None]
-    table_env = environment_of(combined._table)
     job_name = name or combined._job_name(*(into for _, into in inserted))
-    run(combined, lambda: run_jointly(table_env, received, inserted, job_name))
+    run(combined, lambda: run_jointly(combined._table_env, received, inserted, job_name))
     for _, receiver in received:
         receiver.finish()
 

@@ -29,7 +29,7 @@ from bridge.schema import Schema, quoted
 from bridge.serving.model_process import ModelSettings
 from bridge.settings import Gathering, UserFile
 from bridge.table_env import is_streaming, parallelism_of, planning
-from operators.base.job import environment_of, schema_of
+from operators.base.job import schema_of
 from operators.base.operator import Operator
 from operators.batch_operator import BatchOperator
 from operators.flink.slots import check_scheduler
@@ -69,8 +69,7 @@ class PredictOp(WithParams, Operator[Any]):
         from bridge.serving.model_delivery import deliver_models
         from bridge.serving.prediction import predict_table
 
-        table = data.getOutputTable()
-        table_env = environment_of(table)
+        table, table_env = data.getOutputTable(), data._table_env
         settings = self._settings(data, model, models is not None)
         group = settings.process.group
         self._models = frozenset({group})
@@ -133,7 +132,7 @@ class PredictOp(WithParams, Operator[Any]):
         from bridge.serving.resumption import Resumption
 
         name, folder, id_column = type(self).__name__, self._values_of_all()["resumeDir"], self._values_of_all()["idCol"]
-        if id_column is None or is_streaming(environment_of(data.getOutputTable())):
+        if id_column is None or is_streaming(data._table_env):
             raise ConfigurationError(f"{name}: resumeDir needs idCol, a column whose values tell rows apart, and a batch job")
         self._check_known("idCol", [id_column], data.getColNames())
         (column,) = schema_of(name, data.select([id_column]).getOutputTable()).all_nullable
@@ -261,7 +260,7 @@ class TFSavedModelPredictBatchOp(SavedModelPredictParams, PredictOp, BatchOperat
 
 
 def _is_remote(op: Operator[Any]) -> bool:
-    return runs_elsewhere(environment_of(op.getOutputTable()))
+    return runs_elsewhere(op._table_env)
 
 
 def pack_model_table(model: BatchOperator) -> str:

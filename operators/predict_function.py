@@ -12,7 +12,6 @@ from akdl.wire import Serving
 from bridge.exceptions import ConfigurationError, refused_at
 from bridge.schema import Schema
 from bridge.settings import UserFile
-from operators.base.job import environment_of
 from operators.batch_operator import BatchOperator
 from operators.flink.env import prepare_for_stream
 from operators.params.accessors import FunctionPredictParams, FunctionPredictStreamParams
@@ -83,7 +82,7 @@ class PredictStreamOp(FunctionPredictStreamParams, _FunctionOp, StreamOperator):
     def linkFrom(self, *ops: StreamOperator) -> StreamOperator:
         """Predict the rows of a stream."""
         (data,), values = self._inputs(ops, "one StreamOperator"), self._values_of_all()
-        prepare_for_stream(environment_of(data.getOutputTable()), values["chunkWait"])
+        prepare_for_stream(data._table_env, values["chunkWait"])
         self._predict(data, "")
         return self
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from bridge.exceptions import ConfigurationError
-from operators.base.job import environment_of
 from operators.batch_operator import BatchOperator
 from operators.flink.env import prepare_for_stream
 from operators.params.accessors import PredictStreamParams, SavedModelPredictStreamParams
@@ -20,8 +19,8 @@ class _PredictStreamOp(PredictOp, StreamOperator):
         ops = self._inputs(ops, "the stream to predict, and optionally a stream of models", 1, 2)
         values = self._values_of_all()
         data, models = (*ops, None)[:2]
-        table_env = environment_of(data.getOutputTable())
-        if models is not None and environment_of(models.getOutputTable()) is not table_env:
+        table_env = data._table_env
+        if models is not None and models._table_env is not table_env:
             raise ConfigurationError(f"{type(self).__name__}: all inputs must belong to one environment")
         prepare_for_stream(table_env, values["chunkWait"])
         return data, models

@@ -26,7 +26,7 @@ from bridge.member import spare
 from bridge.table_env import parallelism_of
 from bridge.workarounds.beam_workers import limit_starts
 from operators.base.elastic import Elastic
-from operators.base.job import environment_of, schema_of
+from operators.base.job import schema_of
 from operators.base.operator import Operator
 from operators.batch_operator import BatchOperator
 from operators.errors.exit_warnings import note_linked
@@ -93,8 +93,8 @@ class ScriptOp(WithParams, Operator[Any]):
         data = ops[0] if columns is None else ops[0].select(columns)
         table = data.getOutputTable()
         extra = [op.getOutputTable() for op in ops[1:]]
-        table_env = environment_of(table)
-        if any(environment_of(each) is not table_env for each in extra):
+        table_env = data._table_env
+        if any(op._table_env is not table_env for op in ops):
             raise ConfigurationError(f"{name}: all inputs must belong to one environment")
         prepare(table_env)
         # An elastic training changes the number of workers from job to job, while parts of files

@@ -25,7 +25,7 @@ from bridge.schema import Schema, quoted
 from bridge.table_env import has_checkpoints, is_streaming, parallelism_of, planning
 from bridge.workarounds.pyflink_defects import columns_of
 from operators.alink.ak_file import AkWriter
-from operators.base.job import environment_of, schema_of, session_zone
+from operators.base.job import schema_of, session_zone
 from operators.base.operator import OfFormat, Operator
 from operators.batch_operator import BatchOperator
 from operators.flink.joint_job import Uncollected
@@ -67,7 +67,7 @@ class AkSinkBatchOp(AkSinkParams, _SinkOp, BatchOperator):
     def _write(self, values: dict[str, Any], op: BatchOperator) -> None:
         name, table = type(self).__name__, op.getOutputTable()
         path, schema = self._target(values), schema_of(name, table)
-        zone = session_zone(values["timeZone"], environment_of(table))
+        zone = session_zone(values["timeZone"], op._table_env)
         with open(os.devnull, "wb") as nowhere:
             # The writer raises errors about types and names. This call raises them now, and not
             # after the job.
@@ -103,7 +103,7 @@ class _FilesSinkOp(OfFormat, _SinkOp):
                     f"{name}: partitionBy: {column.name!r} cannot name folders: expected columns of numbers, texts or times, "
                     "and another one that is written"
                 )
-        subtasks, table_env = values["numFiles"], environment_of(op.getOutputTable())
+        subtasks, table_env = values["numFiles"], op._table_env
         if (subtasks or 1) > parallelism_of(table_env):
             most = parallelism_of(table_env)
             raise ConfigurationError(f"{name}: numFiles={subtasks} needs as many slots; the parallelism is {most}")
@@ -238,7 +238,7 @@ class TableSinkBatchOp(TableSinkParams, _SinkOp, BatchOperator):
 
     def _write(self, values: dict[str, Any], op: BatchOperator) -> None:
         name = values["tableName"]
-        known = environment_of(op.getOutputTable()).list_tables()
+        known = op._table_env.list_tables()
         if "." not in name and name.strip("`") not in known:
             own = [each for each in known if not each.startswith(("akdl_", "UnnamedTable$"))]
             raise ConfigurationError(

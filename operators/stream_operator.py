@@ -17,7 +17,7 @@ from bridge.host.console import say
 from bridge.interrupts import interrupts_later, waited_for
 from bridge.schema import quoted
 from bridge.table_env import planning
-from operators.base.job import environment_of, job_named, running
+from operators.base.job import job_named, running
 from operators.base.shaping import ShapingOperator
 from operators.base.source_operator import MemorySource, TableSource
 from operators.errors.exit_warnings import warn_at_exit
@@ -153,7 +153,7 @@ class StreamJob:
             with interrupts_later(), ExitStack() as stack:
                 stack.enter_context(running(self._combined))
                 table, job_name = self._combined.getOutputTable(), name or self._combined._job_name()
-                with planning(), job_named(environment_of(table), job_name, first=name is not None):
+                with planning(), job_named(self._combined._table_env, job_name, first=name is not None):
                     self._result = table.execute()
                 self._clean_up = stack.pop_all()
                 threading.Thread(target=self._run, name="akdl-print", daemon=True).start()
@@ -221,11 +221,11 @@ def _combined(ops: Sequence[StreamOperator]) -> StreamOperator:
 
     Cells become texts, because the tables have different columns.
     """
-    table_env = environment_of(ops[0].getOutputTable())
+    table_env = ops[0]._table_env
     queries = []
     for number, op in enumerate(ops):
         table = op.getOutputTable()
-        if environment_of(table) is not table_env:
+        if op._table_env is not table_env:
             raise ConfigurationError("StreamOperator.execute(): all printed streams must belong to one environment")
         view = f"akdl_printed_{secrets.token_hex(4)}"
         table_env.create_temporary_view(view, table)

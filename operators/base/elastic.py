@@ -24,7 +24,7 @@ from bridge.exceptions import ConfigurationError
 from bridge.host.console import tell
 from bridge.interrupts import interrupts_later, waited_for
 from bridge.table_env import parallelism_of
-from operators.base.job import environment_of, needs_of, running
+from operators.base.job import needs_of, running
 from operators.flink.rest import Rest, waits_for_slots
 from operators.flink.slots import check_slots, free_slots, rest_of
 
@@ -83,7 +83,7 @@ def run(op: _Op, job: Callable[[], _Result]) -> _Result:
 
 def _run_elastic(op: _Op, job: Callable[[], _Result], group: str, elastic: Elastic) -> _Result:
     """Run jobs until one succeeds, or fails for another reason than slots."""
-    table_env = environment_of(op.getOutputTable())
+    table_env = op._table_env
     config, rest = table_env.get_config(), rest_of(table_env.get_config())
     needs, was_stopped = needs_of(table_env, op._groups), STOPPED in files_at(elastic.checkpoint_dir)
     while True:

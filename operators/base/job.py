@@ -48,7 +48,7 @@ def running(op: Operator[Any]) -> Iterator[None]:
             # job that ends does not stop the processes of the other.
             begin_groups(op._groups.keys())
             if op._groups:
-                table_env = environment_of(op.getOutputTable())
+                table_env = op._table_env
                 waited_for(lambda: check_slots(table_env.get_config(), needs_of(table_env, op._groups)))
             with _shown(op):
                 yield
@@ -75,7 +75,7 @@ def _shown(op: Operator[Any]) -> AbstractContextManager[object]:
     """Progress display of a job; no display where its statuses cannot be read."""
     if not op._shown:
         return nullcontext()
-    table_env = environment_of(op.getOutputTable())
+    table_env = op._table_env
     rest = rest_of(table_env.get_config())
     if rest is None and runs_elsewhere(table_env):
         return nullcontext()
@@ -116,8 +116,3 @@ def session_zone(name: str | None, table_env: StreamTableEnvironment) -> tzinfo:
     """Time zone of a given name, or else of the session."""
     know_zone(table_env)
     return zone_of(name or table_env.get_config().get_local_timezone())
-
-
-def environment_of(table: Table) -> StreamTableEnvironment:
-    """Environment of a table. PyFlink has no public way to ask for it."""
-    return table._t_env

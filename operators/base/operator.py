@@ -16,7 +16,7 @@ from bridge.schema import quoted
 from bridge.table_env import has_checkpoints, is_streaming, planning
 from bridge.workarounds.pyflink_defects import column_names
 from operators.base.elastic import Elastic, run
-from operators.base.job import environment_of, job_named
+from operators.base.job import job_named
 from operators.flink.slots import Need, rest_of
 from operators.params.rendering import Description, Rendered
 from operators.progress.state import Shown
@@ -126,7 +126,7 @@ class Operator(Rendered, Generic[_Family]):
     def _show(self, operators: dict[str, Shown]) -> None:
         """Display the progress of this table's jobs, also of jobs that the program starts with plain PyFlink."""
         self._shown = operators
-        table_env = environment_of(self.getOutputTable())
+        table_env = self._table_env
         rest = rest_of(table_env.get_config())
         if rest is not None or not runs_elsewhere(table_env):
             note_linked(operators, rest)
@@ -137,6 +137,12 @@ class Operator(Rendered, Generic[_Family]):
             raise ConfigurationError(f"{type(self).__name__} has no table yet: link it to its input first")
         return self._table
 
+    @property
+    def _table_env(self) -> StreamTableEnvironment:
+        """The environment of this operator's table, in which its jobs run. PyFlink keeps it in a private attribute."""
+        table_env: StreamTableEnvironment = self.getOutputTable()._t_env
+        return table_env
+
     def _readable_files(self) -> SourceFiles | None:
         """Files behind this table, for a reader in its place; None if rows have to travel.
 
@@ -145,7 +151,7 @@ class Operator(Rendered, Generic[_Family]):
         """
         from bridge.flink.elements import origin_of
 
-        table_env, origin = environment_of(self.getOutputTable()), origin_of(self.getOutputTable())
+        table_env, origin = self._table_env, origin_of(self.getOutputTable())
         return None if origin is None or (is_streaming(table_env) and has_checkpoints(table_env)) else origin.files
 
     def insertInto(self: _Op, table: str) -> _Op:
@@ -165,7 +171,7 @@ class Operator(Rendered, Generic[_Family]):
 
     @planning()
     def _insert(self, table: str) -> TableResult:
-        with job_named(environment_of(self.getOutputTable()), self._job_name(table)):
+        with job_named(self._table_env, self._job_name(table)):
             return self.getOutputTable().execute_insert(table)
 
     def _job_name(self, *into: str) -> str | None:
@@ -238,13 +244,13 @@ class Operator(Rendered, Generic[_Family]):
         Flink's planner error for wrong SQL has pages of keywords, so it becomes a
         ConfigurationError with the columns.
         """
-        table_env = environment_of(self.getOutputTable())
+        table_env = self._table_env
         views = []
         try:
             for op in (self, *others):
                 if not isinstance(op, self._family):
                     raise ConfigurationError(f"{method}: expected a {self._family.__name__}, got a {type(op).__name__}")
-                if environment_of(op.getOutputTable()) is not table_env:
+                if op._table_env is not table_env:
                     raise ConfigurationError(f"{method}: all inputs must belong to one environment")
                 views.append(f"akdl_view_{next(_numbers)}")
                 table_env.create_temporary_view(views[-1], op.getOutputTable())

@@ -11,7 +11,6 @@ from bridge.exceptions import ConfigurationError
 from bridge.schema import quoted, schema_text
 from bridge.table_env import planning
 from operators.alink.tensor_text import numbers_of_text, tensor_type
-from operators.base.job import environment_of
 from operators.base.operator import Operator, reason_of
 
 _Family = TypeVar("_Family", bound="Operator[Any]")
@@ -143,7 +142,7 @@ class ShapingOperator(Operator[_Family]):
 
     def registerTableName(self, name: str) -> None:
         """Name this table for `sqlQuery`, replacing an earlier table of that name."""
-        table_env = environment_of(self.getOutputTable())
+        table_env = self._table_env
         if name in table_env.list_temporary_views():
             table_env.drop_temporary_view(quoted(name))
         table_env.create_temporary_view(quoted(name), self.getOutputTable())

@@ -16,7 +16,6 @@ from bridge.table_env import planning
 from bridge.workarounds.beam_workers import fix_workers
 from bridge.workarounds.local_servers import close_servers
 from bridge.workarounds.pyflink_defects import know_planner
-from operators.base.job import environment_of
 from operators.base.operator import Operator
 from operators.params.rendering import Description
 from operators.tables.arrow_columns import schema_of_types
@@ -54,10 +53,10 @@ class TableSource(Operator[Any]):
         super().__init__()
         if not hasattr(table, "_j_table"):
             raise ConfigurationError(f"{type(self).__name__}: expected a PyFlink Table, got a {type(table).__name__}")
-        know_planner(environment_of(table))
-        fix_workers()  # the user may have created the environment
-        close_servers(environment_of(table))
         self._table = table
+        know_planner(self._table_env)
+        fix_workers()  # the user may have created the environment
+        close_servers(self._table_env)
 
 
 class MemorySource(SourceOperator):
