@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from akdl.wire import BYTES
 from akdl.wire.column_type import ColumnType, Kind
+from bridge.codec.first_wrong import first_wrong
 from bridge.codec.types import precision_of
 from bridge.codec.values import UnfitError, Values
 
@@ -62,9 +63,10 @@ def _parsed(values: Values, kind: Kind) -> NDArray[np.int64]:
     text = values.binary()
     try:
         numbers = _parse(text, kind)
-    except pa.ArrowInvalid:
-        _refuse_first(text, kind)
-        raise
+    except pa.ArrowInvalid as error:
+        place, _ = first_wrong(lambda part: _parse(part, kind), text, error)
+        expected = f"a {kind.value} as text such as {_EXAMPLES[kind]!r}"
+        raise UnfitError(place, expected, repr(text[place].as_py())) from None
     if kind is not Kind.TIME:
         return numbers
     milliseconds = numbers // 1000
@@ -88,12 +90,3 @@ def _parse(text: pa.Array, kind: Kind) -> NDArray[np.int64]:
     points = points.cast(pa.date32()).cast(pa.int32()) if kind is Kind.DATE else points.cast(pa.int64())
     numbers: NDArray[np.int64] = points.fill_null(0).to_numpy()
     return numbers
-
-
-def _refuse_first(text: pa.Array, kind: Kind) -> None:
-    """Name the first text that cannot be read; Arrow's error has no position."""
-    for position, value in enumerate(text.to_pylist()):
-        try:
-            _parse(pa.array([value], pa.binary()), kind)
-        except pa.ArrowInvalid:
-            raise UnfitError(position, f"a {kind.value} as text such as {_EXAMPLES[kind]!r}", repr(value)) from None

@@ -7,6 +7,7 @@ a slice, data under nulls, and bitmaps that begin in the middle of a byte.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from akdl.wire.byte_ranges import packed_offsets
 from akdl.wire.column_type import MEANINGS, Kind
 from akdl.wire.serialized import ColumnBuffers, serialized_rows
 from bridge.codec.decimals import plain_text
+from bridge.codec.first_wrong import first_wrong
 from bridge.exceptions import RowError
 from bridge.schema import Column, Schema
 
@@ -44,8 +46,7 @@ def to_columns(batch: pa.RecordBatch, schema: Schema, where: str = "the input") 
         try:
             columns.append(_buffers(column, cells))
         except pa.ArrowException as error:
-            # Errors of Arrow do not name a row, so the cells are tried one by one.
-            row = next(row for row in range(len(cells)) if not _fits(column, cells.slice(row, 1)))
+            row, _ = first_wrong(partial(_buffers, column), cells, error)
             raise RowError(f"{where}: column {column.name!r} ({column.type.sql}): row {row} of a batch: {error}") from error
     return serialized_rows(batch.num_rows, columns)
 
@@ -142,11 +143,3 @@ def _bits(bits: Any, start: int, count: int) -> Any:
 
 def _part(buffer: Any, start: int, size: int) -> memoryview:
     return memoryview(buffer)[start : start + size] if size else memoryview(b"")
-
-
-def _fits(column: Column, cells: pa.Array) -> bool:
-    try:
-        _buffers(column, cells)
-    except pa.ArrowException:
-        return False
-    return True

@@ -19,6 +19,7 @@ import pyarrow.orc as po
 import pyarrow.parquet as pq
 
 from akdl.storage.files import is_remote, opened_with_fsspec
+from bridge.codec.first_wrong import first_wrong
 from bridge.exceptions import RowError
 from bridge.formats.file_columns import FileColumn, cells_for_flink
 
@@ -292,21 +293,13 @@ def checked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             except pa.ArrowInvalid as error:
                 if "UTF8" in str(error):
                     continue
-                row = next((row for row in range(batch.num_rows) if not _is_valid(cells.slice(row, 1))), 0)
+                row, _ = first_wrong(lambda part: part.validate(full=True), cells, error)
                 raise RowError(
                     f"column {name!r}, row {done + row + 1} of its row group: the cell is not valid: {error}: write the file "
                     "again, or leave the column out with selectedCols"
                 ) from None
         done += batch.num_rows
         yield batch
-
-
-def _is_valid(cells: pa.Array) -> bool:
-    try:
-        cells.validate(full=True)
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 def slices(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:

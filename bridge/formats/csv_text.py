@@ -19,10 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pv
 
+from bridge.codec.first_wrong import first_wrong
 from bridge.exceptions import ConfigurationError, RowError
 from bridge.formats.columnar import UngroupedReader, open_text, slices
 from bridge.formats.csv_cells import csv_cells, has_other_numbers, remedy_for
-from bridge.formats.file_columns import FileColumn, column_of_field, first_wrong, not_utf8, remedy_of
+from bridge.formats.file_columns import FileColumn, column_of_field, not_utf8, remedy_of
 
 # Text is read in blocks of this size, so it is the length of the longest row.
 _BLOCK_BYTES = 4 << 20

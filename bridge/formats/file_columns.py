@@ -6,7 +6,6 @@ remedy. Arrow's casts alone do not promise that: some wrap around, or read a tex
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from akdl.wire.column_type import Kind, parse_type
+from bridge.codec.first_wrong import first_wrong
 from bridge.codec.types import arrow_type
 from bridge.exceptions import RowError, SchemaError
 from bridge.schema import Column, quoted
@@ -101,27 +101,11 @@ def cells_for_flink(column: FileColumn, cells: pa.Array, row: int = 1) -> pa.Arr
     try:
         return convert(cells)
     except pa.ArrowException as failure:
-        place, error = first_wrong(convert, cells, failure)
+        place, error = first_wrong(lambda part: convert(_copied(part)), cells, failure)
     where = f"column {column.name!r}, row {row + place}"
     if "UTF8" in str(error):
         raise RowError(f"{where}: a cell is not UTF-8: declare BYTES for it in schemaStr")
     raise RowError(f"{where}: a cell of the type {cells.type} does not fit {column.sql}: {error}: {remedy_of(error)}")
-
-
-def first_wrong(convert: Callable[[pa.Array], object], cells: pa.Array, error: Exception) -> tuple[int, Exception]:
-    """Place of the first cell that cannot be converted, and its error; `error` is the one of all.
-
-    Arrow's errors have no position. Halving needs few conversions, also for a million cells.
-    """
-    right, wrong = 0, len(cells)
-    while wrong - right > 1:
-        middle = (right + wrong) // 2
-        try:
-            convert(_copied(cells.slice(right, middle - right)))
-            right = middle
-        except pa.ArrowException as failure:
-            wrong, error = middle, failure
-    return right, error
 
 
 def _copied(cells: pa.Array) -> pa.Array:

@@ -22,6 +22,7 @@ from akdl.near_names import short
 from akdl.wire import INT32, INT64
 from akdl.wire.cells import UNCUT, are_cut, packed_bits
 from akdl.wire.column_type import FLOATS, INTEGERS, POINTS_IN_TIME, ColumnType, Kind
+from bridge.codec.first_wrong import first_wrong
 from bridge.codec.ipc import arrow_schema
 from bridge.codec.temporal import points_in_time
 from bridge.codec.types import precision_of
@@ -159,22 +160,18 @@ def _joined(parts: list[Any]) -> Cells:
 
 
 def _plain(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
-    if not len(cells) or (isinstance(cells, pa.Array) and cells.null_count == len(cells)):
-        return pa.nulls(len(cells), arrow_type)
+    def convert(part: Cells) -> pa.Array:
+        if not len(part) or (isinstance(part, pa.Array) and part.null_count == len(part)):
+            return pa.nulls(len(part), arrow_type)
+        return _CONVERT[column_type.kind](column_type, arrow_type, _as_list_or_array(column_type.kind, part))
+
     if column_type.kind is Kind.BYTES and not isinstance(cells, pa.Array) and are_cut(cells):
         raise UnfitError(0, UNCUT, repr(cells[0]))
     try:
-        array = _CONVERT[column_type.kind](column_type, arrow_type, _as_list_or_array(column_type.kind, cells))
+        array = convert(cells)
     except _REFUSALS as error:
-        if len(cells) == 1:
-            raise UnfitError(0, _expected(column_type), _shown(cells[0])) from error
-        middle = len(cells) // 2
-        _plain(column_type, arrow_type, cells[:middle])
-        try:
-            _plain(column_type, arrow_type, cells[middle:])
-        except UnfitError as bad:
-            raise UnfitError(middle + bad.position, bad.expected, bad.got) from None
-        raise
+        place, cause = first_wrong(convert, cells, error, _REFUSALS)
+        raise UnfitError(place, _expected(column_type), _shown(cells[place])) from cause
     if isinstance(array, pa.ChunkedArray):
         raise _TooLargeError
     return array
