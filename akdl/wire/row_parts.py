@@ -4,16 +4,14 @@ Prediction needs them: a batch is divided by the key of its models, by the share
 into smaller batches. The rows of the parts are then put back in the order of the batch.
 """
 
+import hashlib
 import itertools
-import zlib
 from typing import Any, Iterator, List, Mapping, Sequence, Tuple
 
 import numpy as np
 
 from akdl.wire.cells import Array, as_array
 from akdl.wire.columns import Values
-
-_ODD, _MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
 
 
 def groups_of(keys: Values) -> Iterator[Tuple[object, Array]]:
@@ -60,29 +58,23 @@ def hashes(columns: Mapping[str, Values], rows: int) -> Array:
     """Hashes of rows by their cells alone, uint64, so that a row is always in a share or never.
 
     Python's own hash differs between processes, and a counter would put a repeated row elsewhere.
+    All numbers are hashed as float64, so that a cell has one hash whether its column is an array
+    of any type or, next to nulls, a list.
     """
-    total = np.zeros(rows, np.uint64)
-    for name in sorted(columns):
-        cells = columns[name]
-        if isinstance(cells, np.ndarray) and cells.dtype != object:
-            found = _of_numbers(cells.reshape(rows, -1))
-        else:
-            found = np.fromiter(map(_of_cell, cells), np.uint64, rows)
-        total = (total ^ found) * _MIX
-    return (total ^ (total >> np.uint64(31))) * _ODD
+    cells = zip(*(_bytes_of_cells(columns[name]) for name in sorted(columns)))
+    return np.frombuffer(b"".join(hashlib.blake2b(b"".join(row), digest_size=8).digest() for row in cells), np.uint64)
 
 
-def _of_numbers(cells: Array) -> Array:
-    # All numbers are hashed as float64, so that a cell has one hash whether its column is an array
-    # of any type or, next to nulls, a list.
-    bits = np.ascontiguousarray(cells, "f8").view(np.uint64)
-    bits = (bits ^ (bits >> np.uint64(29))) * _ODD
-    powers = np.cumprod(np.full(bits.shape[1], _MIX))
-    return (bits ^ (bits >> np.uint64(32))) @ powers
+def _bytes_of_cells(cells: Values) -> Iterator[bytes]:
+    if isinstance(cells, np.ndarray) and cells.dtype != object:
+        return (cell.tobytes() for cell in np.ascontiguousarray(cells, "f8"))
+    return map(_bytes_of, cells)
 
 
-def _of_cell(cell: object) -> int:
-    if cell is None or isinstance(cell, (str, bytes)):
-        return zlib.crc32((cell or "").encode() if isinstance(cell, str) or cell is None else cell)
+def _bytes_of(cell: object) -> bytes:
+    if isinstance(cell, str):
+        return cell.encode()
+    if cell is None or isinstance(cell, bytes):
+        return cell or b""
     array = as_array(cell)
-    return zlib.crc32(repr(cell).encode()) if array.dtype.kind not in "biuf" else int(_of_numbers(array.reshape(1, -1))[0])
+    return np.asarray(array, "f8").tobytes() if array.dtype.kind in "biuf" else repr(cell).encode()
