@@ -194,7 +194,7 @@ class Collect(KeyedProcessFunction):  # type: ignore[misc]
             self._waiting.append(model)
             return
         keys = [self._keys[min(numbers) - 1] for numbers in self._subtasks.values()]
-        last = len(model.sizes) - 1
+        last = len(model.numbers) - 1
         for number, piece in enumerate(model.pieces(), 1):
             for key in keys:
                 yield Row(key, Row(model.name, number, last, piece))

@@ -1,26 +1,25 @@
 """Whole models from the rows of a stream of consecutive models; without Flink.
 
-Row 0 of a model has the name of a zip file, rows from 1 its pieces as base64 text. Streams from Alink name the model and its
-number of rows in each row; in others, a model is whole when its pieces end like a zip file of their length.
+Row 0 of a model has the name of a zip file, rows from 1 its pieces as base64 text, all of one size but the last. Streams from
+Alink name the model and its number of rows in each row; in others, a model is whole when its pieces are a zip file.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
+import functools
 import os
-import shutil
-import struct
+import tempfile
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from akdl.folders.private_file import private
 from akdl.near_names import short
+from akdl.storage.model_archive import CHUNK_BYTES
 from bridge.exceptions import TaskError
 
-_END = struct.Struct("<4s4H2IH")  # of a zip file without a comment: mark, disks, entries, size and place of the directory
-_MARK = b"PK\x05\x06"
-_IN_ZIP64 = 0xFFFFFFFF
 _MOST_ROWS = 1 << 20
 _SHOWN = 5
 
@@ -42,18 +41,17 @@ class DamagedModel(TaskError):
 
 @dataclass
 class Model:
-    """A model with some or all of its rows: the bytes of each piece by its number, and the numbers of all rows."""
+    """A model with some or all of its rows: a file with the pieces at their places, and the numbers of all rows."""
 
     name: str
-    folder: str
-    sizes: dict[int, int] = field(default_factory=dict)
+    path: str
     numbers: set[int] = field(default_factory=set)
     is_given_up: bool = False
     places: list[int] = field(default_factory=list)
 
     def pieces(self) -> Iterator[bytes]:
-        for number in range(1, len(self.sizes)):
-            yield self._read(number)
+        with open(self.path, "rb") as file:
+            yield from iter(functools.partial(file.read, CHUNK_BYTES), b"")
 
     def add(self, row: ModelRow) -> None:
         """Store a row of the model; after a row that does not fit, DamagedModel is raised and further rows are dropped."""
@@ -68,19 +66,21 @@ class Model:
             self.places.clear()
             raise
         if number > 0:
-            with open(self._path(number), "wb", opener=private) as file:
+            with open(self.path, "r+b") as file:
+                file.seek((number - 1) * CHUNK_BYTES)
                 file.write(piece)
-        self.sizes[number] = len(piece)
         self.places.append(row.place)
 
     def is_whole(self, count: int | None) -> bool:
-        """Return True if all rows are there: `count` of them, or as many as end like a zip file."""
+        """Return True if all rows are there: `count` of them, or as many as make a zip file."""
         if self.is_given_up:
             return False
-        return self._is_zip_file() if count is None else len(self.sizes) == count
+        return self._is_zip_file() if count is None else len(self.numbers) == count
 
     def remove(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
+        # The folder may be gone already, with the process of the model.
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(self.path)
 
     def _checked(self, row: ModelRow) -> tuple[int, bytes]:
         number, text = row.number, row.text
@@ -100,34 +100,16 @@ class Model:
             raise DamagedModel(f"{self.name} is damaged: model_id {number} has {short(text)} ({error})") from None
 
     def _is_zip_file(self) -> bool:
-        """Look for the end record of a zip file whose numbers agree with the bytes so far.
+        """Test for a whole zip file, behind whose directory nothing may be missing.
 
-        The mark alone may end a piece by chance, but then the size and the place of the directory
-        do not add up to the length of all pieces.
+        A piece may end with a zip file that lies inside the model. Such a file does not begin at
+        the first byte.
         """
-        last = len(self.sizes) - 1
-        if 0 not in self.sizes or last < 1 or max(self.sizes) != last:
+        if max(self.numbers) >= len(self.numbers) or not zipfile.is_zipfile(self.path):
             return False
-        tail = b""
-        # The record may lie across several short pieces.
-        for number in range(last, 0, -1):
-            if len(tail) >= _END.size:
-                break
-            tail = self._read(number) + tail
-        if len(tail) < _END.size:
-            return False
-        mark, *_, size, place, comment = _END.unpack(tail[-_END.size :])
-        if mark != _MARK or comment != 0:
-            return False
-        # Archives above 4 GB have these numbers in another record, in front of this one.
-        return _IN_ZIP64 in (size, place) or size + place + _END.size == sum(self.sizes.values())
-
-    def _read(self, number: int) -> bytes:
-        with open(self._path(number), "rb") as file:
-            return file.read()
-
-    def _path(self, number: int) -> str:
-        return os.path.join(self.folder, str(number))
+        with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(self.path) as file:
+            return any(entry.header_offset == 0 for entry in file.infolist())
+        return False
 
 
 class ModelRows:
@@ -190,12 +172,12 @@ class ModelRows:
 
     def _begin(self, name: str | None) -> Model:
         self._begun += 1
-        folder = os.path.join(self._folder, str(self._begun))
-        os.mkdir(folder)
-        return Model(name or f"number {self._begun} of the stream", folder)
+        descriptor, path = tempfile.mkstemp(dir=self._folder)
+        os.close(descriptor)
+        return Model(name or f"number {self._begun} of the stream", path)
 
 
 def _loss(model: Model) -> DamagedModel:
-    missing = [str(number) for number in range(max(model.sizes)) if number not in model.sizes][:_SHOWN]
+    missing = [str(number) for number in range(max(model.numbers)) if number not in model.numbers][:_SHOWN]
     what = f"model_id {', '.join(missing)} at least" if missing else "its end"
     return DamagedModel(f"{model.name} is incomplete when the next one begins: {what} is missing")

@@ -66,7 +66,9 @@ def added_archive(tmp_path: pathlib.Path) -> list[bytes]:
     """The pieces of a model of 10,000 bytes."""
     (tmp_path / "first").mkdir()
     rows = rows_of(tmp_path / "first", 9, 10_000)
-    model = Model("m", str(tmp_path / "first"))
+    path = tmp_path / "first" / "model.zip"
+    path.touch()
+    model = Model("m", str(path))
     for row in rows:
         model.add(row)
     return list(model.pieces())
