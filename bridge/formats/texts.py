@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 from numpy.typing import NDArray
 
+from bridge.codec.decimals import plain_text
 from bridge.formats.csv_text import CsvForm
 
 _FLOATS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}  # as Java spells them
@@ -82,10 +83,7 @@ def json_lines(batch: pa.RecordBatch) -> pa.Buffer:
 
     Times are strings, of instants in UTC with a Z; bytes are strings in base64, and NaN and infinity strings too.
     """
-    parts: list[Any] = []
-    for name, column in zip(batch.schema.names, batch.columns):
-        parts += [f"{',' if parts else '{'}{json.dumps(name, ensure_ascii=False)}:", json_texts(column)]
-    return _bytes_of(pc.binary_join_element_wise(*parts, "}\n", ""))
+    return _bytes_of(_objects(batch.schema.names, batch.columns, "}\n"))
 
 
 def plain_texts(cells: pa.Array) -> pa.Array:
@@ -100,10 +98,7 @@ def plain_texts(cells: pa.Array) -> pa.Array:
     if pa.types.is_timestamp(kind) and kind.unit != "s":
         texts = (cells if kind.unit == "ns" else cells.cast(pa.timestamp("us"))).cast(pa.string())
         return _without_zeros(pc.replace_substring_regex(texts, r"(\.\d{6})000$", r"\1") if kind.unit == "ns" else texts)
-    texts = cells.cast(pa.string())
-    if pa.types.is_decimal(kind):
-        return _rewritten(texts, _places(pc.match_substring(texts, "E")), cells, lambda cell: f"{cell:f}")
-    return texts
+    return plain_text(cells) if pa.types.is_decimal(kind) else cells.cast(pa.string())
 
 
 def json_texts(cells: pa.Array) -> pa.Array:
@@ -134,10 +129,7 @@ def json_texts(cells: pa.Array) -> pa.Array:
 def _nested(cells: pa.Array) -> pa.Array:
     kind = cells.type
     if pa.types.is_struct(kind):
-        parts: list[Any] = []
-        for field, column in zip(kind, cells.flatten()):
-            parts += [f"{',' if parts else '{'}{json.dumps(field.name, ensure_ascii=False)}:", json_texts(column)]
-        return pc.binary_join_element_wise(*parts, "}", "")
+        return _objects([field.name for field in kind], cells.flatten(), "}")
     if pa.types.is_map(kind):
         keys, opening, closing = cells.keys, "{", "}"
         names = json_texts(keys) if pa.types.is_string(keys.type) else json_texts(plain_texts(keys))
@@ -146,6 +138,13 @@ def _nested(cells: pa.Array) -> pa.Array:
         inner, opening, closing = json_texts(cells.values), "[", "]"
     lists = pa.ListArray.from_arrays(cells.offsets, inner)
     return pc.binary_join_element_wise(opening, pc.binary_join(lists, ","), closing, "")
+
+
+def _objects(names: Iterable[str], columns: Iterable[pa.Array], end: str) -> pa.Array:
+    parts: list[Any] = []
+    for name, column in zip(names, columns):
+        parts += [f"{',' if parts else '{'}{json.dumps(name, ensure_ascii=False)}:", json_texts(column)]
+    return pc.binary_join_element_wise(*parts, end, "")
 
 
 def _float_texts(cells: pa.Array, as_python: bool) -> pa.Array:
