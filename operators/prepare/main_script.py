@@ -10,7 +10,8 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Iterator, Sequence
+import symtable
+from collections.abc import Sequence
 
 from akdl.near_names import did_you_mean, near
 from akdl.process.preflight import installed
@@ -78,30 +79,13 @@ def trains_apart(files: Sequence[UserFile], main_script: str) -> bool:
 
 
 def names_of(source: bytes) -> set[str] | None:
-    """Names that a module defines; None where its source does not show all of them."""
-    tree = ast.parse(source)
-    if any(getattr(node, "id", getattr(node, "attr", None)) in _MAKES_NAMES for node in ast.walk(tree)):
+    """Names that a module defines, also inside `if` and loops; None where its source does not show all of them."""
+    nodes = list(ast.walk(ast.parse(source)))
+    imported = {alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names}
+    if "*" in imported or any(getattr(node, "id", getattr(node, "attr", None)) in _MAKES_NAMES for node in nodes):
         return None
-    names: set[str] = set()
-    for node in _of_module(tree.body):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            names.add(node.name)
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            imported = {alias.asname or alias.name.split(".")[0] for alias in node.names}
-            if "*" in imported:
-                return None
-            names |= imported
-        else:
-            names |= {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
-            # A function may assign to a name of the module.
-    names |= {name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names}
-    return names
-
-
-def _of_module(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Statements of a module, also inside `if`, `try`, `with` and loops, but not inside functions and classes."""
-    for statement in body:
-        yield statement
-        if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            for field in ("body", "orelse", "finalbody", "handlers", "cases"):
-                yield from _of_module(getattr(statement, field, []))
+    # It takes bytes as well, with the encoding that they declare.
+    symbols = symtable.symtable(source, "script", "exec").get_symbols()  # type: ignore[arg-type]
+    names = {each.get_name() for each in symbols if each.is_assigned() or each.is_imported() or each.is_namespace()}
+    # A function may assign to a name of the module.
+    return names | {name for node in nodes if isinstance(node, ast.Global) for name in node.names}
