@@ -13,7 +13,8 @@ _1900 = -2_208_988_800
 _FIRST_GREGORIAN_DAY = datetime.date(1582, 10, 15).toordinal()
 _CYCLE_S = 146_097 * _DAY_S  # 400 years, after which the calendar and the rules of zones repeat
 _FAR = 8000 * _CYCLE_S // 400  # about the year 9970, the end of the instants that Python converts between zones
-_MONTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+# Every fourth year is a leap year in the Julian calendar, as 2004 is the fourth year from here on.
+_JULIAN_CYCLE, _JULIAN_CYCLE_DAYS = datetime.date(2001, 1, 1).toordinal(), 1461
 _OFFSET = re.compile(r"(?:GMT|UTC)?([+-])(\d{1,2}):?(\d{2})?")
 
 
@@ -90,16 +91,11 @@ class JavaClock:
 
 
 def _julian_date(ordinal: int) -> datetime.date:
-    cycles, rest = divmod(ordinal + 1, 1461)  # the Julian 0001-01-01 is day -1
-    years = min(rest // 365, 3)
-    day, month, year = rest - years * 365, 0, cycles * 4 + years + 1
-    while day >= _MONTHS[month] + (month == 1 and year % 4 == 0):
-        day -= _MONTHS[month] + (month == 1 and year % 4 == 0)
-        month += 1
-    return datetime.date(year, month + 1, day + 1)
+    cycles, days = divmod(ordinal + 1, _JULIAN_CYCLE_DAYS)  # the Julian 0001-01-01 is day -1
+    date = datetime.date.fromordinal(_JULIAN_CYCLE + days)
+    return date.replace(year=date.year - 2000 + 4 * cycles)
 
 
 def _julian_ordinal(date: datetime.date) -> int:
-    years = date.year - 1
-    days = sum(_MONTHS[: date.month - 1]) + (date.month > 2 and date.year % 4 == 0)
-    return years * 365 + years // 4 + days + date.day - 2
+    cycles, years = divmod(date.year - 1, 4)
+    return cycles * _JULIAN_CYCLE_DAYS + date.replace(year=2001 + years).toordinal() - _JULIAN_CYCLE - 1
