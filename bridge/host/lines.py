@@ -69,11 +69,8 @@ class Lines:
             self._place = end
 
     def _cut_off(self) -> list[str]:
-        cut = []
-        while len(self._line) > LINE_CHARACTERS:
-            cut.append(self._line[:LINE_CHARACTERS])
-            self._line = self._line[LINE_CHARACTERS:]
-            self._place = max(self._place - LINE_CHARACTERS, 0)
+        *cut, self._line = _cut(self._line)
+        self._place = max(self._place - sum(map(len, cut)), 0)
         return cut
 
 
