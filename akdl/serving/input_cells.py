@@ -13,6 +13,7 @@ Most columns are converted as a whole. If that fails, cells are converted one at
 bad ones, so that an error names its row and the other rows are predicted.
 """
 
+import contextlib
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
@@ -193,31 +194,22 @@ class _CellShape:
 
     def __init__(self, sizes: Optional[Tuple[int, ...]]) -> None:
         self.sizes = sizes
-        self._open = sum(size < 0 for size in sizes or ())
-        self._known = _product([size for size in sizes or () if size >= 0])
 
     def no_rows(self, dtype: Any) -> Array:
         return np.zeros((0, *(max(0, size) for size in self.sizes or ())), dtype)
 
     def reshaped(self, array: Array) -> Array:
-        own = array.shape[1:]
-        if self.sizes is None or self._is_of(own):
+        """Give rows this shape; flat ones get it where it is clear, with at most one variable size."""
+        own, sizes = array.shape[1:], self.sizes
+        if sizes is None or (len(own) == len(sizes) and all(wanted in (-1, size) for wanted, size in zip(sizes, own))):
             return array
-        is_flat, count = len(own) <= 1, _product(own)
-        if is_flat and self._holds(count):
-            return array.reshape(len(array), *(size if size >= 0 else count // self._known for size in self.sizes))
-        hint = "; several dimensions are variable, so give the value its shape" if is_flat and self._open > 1 else ""
-        raise CellError(f"expected the shape {shape_text(self.sizes)}, got {shape_text(own)}{hint}")
-
-    def _is_of(self, own: Tuple[int, ...]) -> bool:
-        sizes = self.sizes or ()
-        return len(own) == len(sizes) and all(wanted in (-1, size) for wanted, size in zip(sizes, own))
-
-    def _holds(self, count: int) -> bool:
-        """Test if so many elements without a shape can have this one."""
-        if self._open == 0:
-            return count == self._known
-        return self._open == 1 and self._known > 0 and count % self._known == 0
+        hint = ""
+        if len(own) <= 1 and sizes.count(-1) > 1:
+            hint = "; several dimensions are variable, so give the value its shape"
+        elif len(own) <= 1:
+            with contextlib.suppress(ValueError):
+                return array.reshape(len(array), *sizes)
+        raise CellError(f"expected the shape {shape_text(sizes)}, got {shape_text(own)}{hint}")
 
 
 def _check(tensor: TensorDescription, cells_hold_batches: bool) -> None:
@@ -236,10 +228,6 @@ def _unmasked(cells: Any) -> Sequence[Any]:
         return list(cells)
     masks = np.ma.getmaskarray(cells).reshape(len(cells), -1).all(axis=1)  # type: ignore[no-untyped-call]
     return [None if masked and cells[row].size else cells[row] for row, masked in enumerate(masks)]
-
-
-def _product(sizes: Sequence[int]) -> int:
-    return int(np.prod(sizes, dtype=np.int64))
 
 
 def encoded(array: Array) -> Array:
