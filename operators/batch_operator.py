@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import pyarrow as pa
@@ -218,10 +217,11 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
             )
         # A Flink job belongs to one environment. Results are grouped by it in the order in which
         # they were deferred.
-        environments = [each.op._table_env for each in deferred]
-        order = sorted(range(len(deferred)), key=lambda place: environments.index(environments[place]))
-        for _, places in groupby(order, key=lambda place: environments.index(environments[place])):
-            _run_deferred([deferred[place] for place in places], jobName)
+        of_environments: dict[int, list[Deferred]] = {}
+        for each in deferred:
+            of_environments.setdefault(id(each.op._table_env), []).append(each)
+        for of_one in of_environments.values():
+            _run_deferred(of_one, jobName)
 
     def _defer(self, receiver: Receiver | None, into: str = "") -> None:
         """Let the next `execute` compute this table."""
