@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 from numpy.typing import NDArray
 
 from bridge.codec.decimals import plain_text
@@ -23,7 +22,6 @@ from bridge.formats.csv_text import CsvForm
 
 _FLOATS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}  # as Java spells them
 _IN_NUMBERS = set("+-.:0123456789 EINaefilnrstuy")  # characters of all cells that are not text
-_USUAL_MARKS = ',"\n'
 _ESCAPED = r'["\\\x00-\x1f]'
 
 
@@ -53,7 +51,7 @@ def write_csv(file: pa.NativeFile, batch: pa.RecordBatch, form: CsvForm) -> None
     """Write rows as CSV: null as an empty cell, an empty string as a quoted one."""
     marks = form.field_delimiter + form.quote_char + form.row_delimiter
     special, quote = f"[\r\n{re.escape(marks)}]", form.quote_char
-    columns, any_quoted = list[pa.Array](), batch.num_columns == 1
+    columns = list[pa.Array]()
     for column in batch.columns:
         texts = plain_texts(column)
         is_text = pa.types.is_string(column.type)
@@ -63,15 +61,9 @@ def write_csv(file: pa.NativeFile, batch: pa.RecordBatch, form: CsvForm) -> None
                 odd = pc.or_(pc.equal(texts, ""), pc.not_equal(pc.utf8_trim_whitespace(texts), texts))
                 quoted = pc.or_(quoted, odd)
             if pc.any(quoted).as_py():
-                any_quoted = True
                 whole = pc.binary_join_element_wise(quote, pc.replace_substring(texts, quote, quote * 2), quote, "")
                 texts = pc.if_else(quoted, whole, texts)
         columns.append(texts)
-    # Arrow's own writer joins cells in half the time, but not the quoted ones.
-    if not any_quoted and marks == _USUAL_MARKS:
-        texts = pa.record_batch(columns, batch.schema.names)
-        pa.csv.write_csv(texts, file, pa.csv.WriteOptions(include_header=False, batch_size=4096, quoting_style="none"))
-        return
     # A single null is quoted too: an empty line would be a blank line and not a row.
     columns = [pc.fill_null(texts, quote * 2 if batch.num_columns == 1 else "") for texts in columns]
     last = pc.binary_join_element_wise(columns.pop(), form.row_delimiter, "")
@@ -176,16 +168,9 @@ def _rewritten(texts: pa.Array, places: NDArray[np.intp], cells: pa.Array, text_
     if not len(places):
         return texts
     written = pa.array([text_of(cell) for cell in cells.take(pa.array(places)).to_pylist()], pa.string())
-    if len(places) > len(texts) // 100:
-        mask = np.zeros(len(texts), bool)
-        mask[places] = True
-        return pc.replace_with_mask(texts, pa.array(mask), written)
-    # For a few places, pieces take a third of the time that a mask takes.
-    pieces, start = [], 0
-    for number, place in enumerate(places):
-        pieces += [texts.slice(start, place - start), written.slice(number, 1)]
-        start = place + 1
-    return pa.concat_arrays([*pieces, texts.slice(start)])
+    mask = np.zeros(len(texts), bool)
+    mask[places] = True
+    return pc.replace_with_mask(texts, pa.array(mask), written)
 
 
 def _places(found: pa.Array) -> NDArray[np.intp]:
