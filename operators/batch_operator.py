@@ -182,15 +182,15 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
 
     def collectStatistics(self) -> pd.DataFrame:
         """Run the job and return a row per column: count, missing, sum, mean, variance, standardDeviation, min and max."""
-        return statistics_of(self.getColNames(), self.getColTypes(), self._aggregated().collectToDataframe())
+        return statistics_of(self.getColNames(), self._aggregated().collectToDataframe())
 
     def lazyCollectStatistics(self, *callbacks: Callable[[pd.DataFrame], Any]) -> BatchOperator:
         """Call functions with the statistics when the next job runs, see `collectStatistics`."""
-        names, types = self.getColNames(), self.getColTypes()
+        names = self.getColNames()
 
         def call(frame: pd.DataFrame) -> None:
             for callback in callbacks:
-                callback(statistics_of(names, types, frame))
+                callback(statistics_of(names, frame))
 
         self._aggregated().lazyCollectToDataframe(call)
         return self

@@ -25,7 +25,6 @@ from akdl.serving.loaded_model import (
     BadRow,
     LoadedModel,
     Refused,
-    RowsError,
     ServingError,
     SignatureError,
     TensorDescription,
@@ -159,20 +158,13 @@ class ServedModel:
         # Loaded last, so that a wrong name or type is an error before gigabytes are read.
         model.load([converter.key for converter in self._outputs])
 
-    def predict(self, columns: Mapping[str, object], rows: Optional[int] = None) -> Dict[str, Values]:
-        """Predict rows; a column is an array with rows on the first axis, or a sequence of cells. Bad rows raise RowsError."""
-        results, bad = self.predict_collecting(columns, rows)
-        if bad:
-            raise RowsError(bad)
-        return results
-
     def predict_collecting(
         self, columns: Mapping[str, object], rows: Optional[int] = None, call: WatchedCall = UNWATCHED
     ) -> Tuple[Dict[str, Values], List[BadRow]]:
         """Predict rows; return the result columns, and the bad rows with their errors.
 
-        Cells of bad rows are None. A bad row never fails the others. An error of the model that no
-        row causes is raised.
+        A column is an array with rows on the first axis, or a sequence of cells. Cells of bad rows
+        are None. A bad row never fails the others. An error of the model that no row causes is raised.
 
         Args:
             columns: Name to cells, one per row, at least of the columns that feed the model.

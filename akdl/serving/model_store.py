@@ -110,7 +110,7 @@ class ModelStore:
             self._sample = _Sample(first, min(rows, _TRIAL_ROWS), {row for row, _ in bad})
         if self._serving.candidate_path:
             # By the hash of its cells, so that a row is always in the share or never.
-            chosen = np.flatnonzero((hashes(columns, rows) >> np.uint64(11)) < self._serving.candidate_share * 2.0**53)
+            chosen = np.flatnonzero((hashes(columns) >> np.uint64(11)) < self._serving.candidate_share * 2.0**53)
             shadow, _, _ = self._predicted([(_CANDIDATE, chosen)] if len(chosen) else [], columns, rows, call)
             results.update((PREFIX + column.name, shadow[column.name]) for column in self._serving.output_columns)
         return results, bad, number

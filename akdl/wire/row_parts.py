@@ -54,7 +54,7 @@ def gathered(parts: Sequence[Tuple[Sequence[int], Values]], count: int) -> Value
     return cells
 
 
-def hashes(columns: Mapping[str, Values], rows: int) -> Array:
+def hashes(columns: Mapping[str, Values]) -> Array:
     """Hashes of rows by their cells alone, uint64, so that a row is always in a share or never.
 
     Python's own hash differs between processes, and a counter would put a repeated row elsewhere.

@@ -34,7 +34,7 @@ def aggregates(names: Sequence[str], types: Sequence[str], view: str) -> str:
     return f"SELECT {', '.join(cells)} FROM {view}"
 
 
-def statistics_of(names: Sequence[str], types: Sequence[str], aggregated: pd.DataFrame) -> pd.DataFrame:
+def statistics_of(names: Sequence[str], aggregated: pd.DataFrame) -> pd.DataFrame:
     import pandas as pd
 
     (row,) = aggregated.to_dict("records")

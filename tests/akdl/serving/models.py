@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from akdl.serving.loaded_model import RowsError
 from akdl.serving.model import ServedModel
 from akdl.serving.saved_model import SavedModel
 from akdl.tf_version import is_keras_3
@@ -51,10 +52,20 @@ def serving_of(
     return serving
 
 
-def served(folder: str, *options: Any, **settings: Any) -> ServedModel:
+class StrictModel(ServedModel):
+    """A model in use whose `predict` raises bad rows, as `LocalPredictor` does."""
+
+    def predict(self, columns: Mapping[str, object], rows: int | None = None) -> dict[str, Any]:
+        results, bad = self.predict_collecting(columns, rows)
+        if bad:
+            raise RowsError(bad)
+        return results
+
+
+def served(folder: str, *options: Any, **settings: Any) -> StrictModel:
     """The SavedModel in a folder, loaded; `settings` are those of `serving_of`, `options` the last ones of `ServedModel`."""
     serving = serving_of(**settings)
-    return ServedModel(SavedModel(folder, serving), serving, *options)
+    return StrictModel(SavedModel(folder, serving), serving, *options)
 
 
 @functools.lru_cache(None)

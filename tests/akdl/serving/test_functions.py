@@ -18,11 +18,11 @@ import pytest
 
 from akdl.serving.functions import FunctionModel
 from akdl.serving.loaded_model import ServingError, SignatureError
-from akdl.serving.model import ServedModel
 from akdl.wire import Serving, TableColumn
+from tests.akdl.serving import models
 from tests.support.leftovers import DEADLINE_S
 
-Make = Callable[..., ServedModel]
+Make = Callable[..., models.StrictModel]
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def make(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Make:
         whole: str = "",
         params: Any = None,
         **settings: Any,
-    ) -> ServedModel:
+    ) -> models.StrictModel:
         name = f"of_{tmp_path.name}"
         monkeypatch.delitem(sys.modules, name, raising=False)
         lines = "\n".join(f"        {line}" for line in body.splitlines())
@@ -48,7 +48,7 @@ def make(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Make:
         columns, results = ([TableColumn(name=n, type=t) for n, t in map(str.split, s.split(", "))] for s in (inputs, outputs))
         serving = Serving(function=f"{name}.py:load", input_columns=columns, output_columns=results, **settings)
         serving.user_params = json.dumps(params) if params else ""
-        return ServedModel(FunctionModel(str(tmp_path), serving), serving, *options)
+        return models.StrictModel(FunctionModel(str(tmp_path), serving), serving, *options)
 
     return made
 

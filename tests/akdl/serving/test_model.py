@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from akdl.serving.loaded_model import ServingError, SignatureError
-from akdl.serving.model import ServedModel, stalled_file
+from akdl.serving.model import stalled_file
 from akdl.serving.number_cells import NUMBERS
 from tests.akdl.serving import models
 from tests.akdl.serving.models import expected
@@ -138,7 +138,7 @@ def test_bad_rows_only_nulls() -> None:
     assert (result["p"], [row for row, _ in bad]) == ([None, None], [0, 1])
 
 
-def sizes_of(model: ServedModel, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def sizes_of(model: models.StrictModel, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Record the rows of each call of the loaded model."""
     sizes: list[int] = []
     run = model._model.predict

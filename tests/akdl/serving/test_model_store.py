@@ -98,7 +98,7 @@ def test_the_old_one_goes(store: Make, monkeypatch: pytest.MonkeyPatch) -> None:
             left = [name for name in os.listdir(folder) if name.startswith("akdl-model-")]
             assert len(left) == 1 and left != [first]
             with pytest.raises(ServingError, match="the model is closed"):
-                old.predict({"x": np.ones([1, 3], "f4"), "k": np.zeros(1, "i8")})
+                old.predict_collecting({"x": np.ones([1, 3], "f4"), "k": np.zeros(1, "i8")})
             live.remove_files()
             assert not [name for name in os.listdir(folder) if name.startswith("akdl-model-")]
 

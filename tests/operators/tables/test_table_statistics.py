@@ -15,6 +15,6 @@ def test_numbers_have_more_statistics_than_other_columns() -> None:
 
 def test_one_row_becomes_a_row_for_each_column() -> None:
     row = pd.DataFrame([{"count_0": 2, "missing_0": 0, "sum_0": 3.0, "count_1": 2, "missing_1": 1}])
-    frame = statistics_of(["a", "b"], ["INT", "STRING"], row)
+    frame = statistics_of(["a", "b"], row)
     assert frame.colName.tolist() == ["a", "b"] and frame.missing.tolist() == [0, 1]
     assert frame["sum"][0] == 3.0 and pd.isna(frame["sum"][1])
