@@ -81,8 +81,8 @@ class _Part:
         self.frames: list[Frame] = []
 
 
-def summary_of(text: str, most: int = LINES) -> str:
-    """Summarize the text of an error in at most `most` lines.
+def summary_of(text: str) -> str:
+    """Summarize the text of an error in at most `LINES` lines.
 
     The summary has, in this order: the message; up to three frames of the user's code, or else the
     ends of stacks and output; the cause of a chain; the number of lines that are left out.
@@ -100,8 +100,8 @@ def summary_of(text: str, most: int = LINES) -> str:
         rest.append(f"Caused by: {_message(chain[-1], _Part())[0]}")
     if not frames:
         rest += _ends_of(sections)
-    rest = rest[: most - 2]
-    few = "\n".join(_few(_message(head, raised), min(_MESSAGE_LINES, most - 1 - len(rest))))
+    rest = rest[: LINES - 2]
+    few = "\n".join(_few(_message(head, raised), min(_MESSAGE_LINES, LINES - 1 - len(rest))))
     shown = _limited(few, _CHARACTERS)
     result = [*shown.splitlines(), *rest]
     left = _left_out(lines, "\n".join(result))
@@ -110,12 +110,12 @@ def summary_of(text: str, most: int = LINES) -> str:
     return "\n".join(result)
 
 
-def shortened(frames: Sequence[Frame], most: int = _FRAMES) -> list[list[str]]:
+def shortened(frames: Sequence[Frame]) -> list[list[str]]:
     """Lines of the outermost frame and the innermost ones, which say where it began and ended."""
-    if len(frames) <= most:
+    if len(frames) <= _FRAMES:
         return [frame.lines() for frame in frames]
-    left_out = len(frames) - most
-    return [frames[0].lines(), [f"  ... {left_out} more ..."], *(frame.lines() for frame in frames[len(frames) - most + 1 :])]
+    left_out = len(frames) - _FRAMES
+    return [frames[0].lines(), [f"  ... {left_out} more ..."], *(frame.lines() for frame in frames[left_out + 1 :])]
 
 
 def _parsed(lines: Sequence[str]) -> tuple[list[_Part], dict[str, _Part]]:
