@@ -25,11 +25,12 @@ CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Gathering:
-    """Limits of a chunk; a single row may have more bytes than `bytes`."""
+    """Limits of a chunk; a single row may have more bytes than `bytes`. With `by_row`, receivers get rows in turn."""
 
     rows: int = 1 << 16
     bytes: int = field(default_factory=lambda: CHUNK_BYTES)
     wait_s: float = 1.0
+    by_row: bool = False
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,6 @@ import java.util.UUID;
  */
 public class RowsToArrow extends TableStreamOperator
     implements OneInputStreamOperator, BoundedOneInput, ProcessingTimeCallback, Gauge {
-  private static final int BY_ROW = 0;
   private static final Integer CHUNK = Integer.valueOf(0); // kinds of elements, see elements.py
   private static final Integer START = Integer.valueOf(1);
   private static final Integer WATERMARK = Integer.valueOf(4);
@@ -99,7 +98,7 @@ public class RowsToArrow extends TableStreamOperator
   private final String folder;
   private final String attempt = UUID.randomUUID().toString(); // a reader does not find the files of an earlier one
   private final ByteArrayOutputStream bytes = new ByteArrayOutputStream(1 << 16);
-  private final int dealing;
+  private final boolean dealsRows; // one by one, and not chunk by chunk
   private final int input;
   private final int mostRows;
   private final int mostBytes;
@@ -129,8 +128,8 @@ public class RowsToArrow extends TableStreamOperator
     mostRows = ((Integer) references[1]).intValue();
     mostBytes = ((Integer) references[2]).intValue();
     waitMs = ((Integer) references[3]).intValue();
-    keys = (long[]) references[4];
-    dealing = ((Integer) references[5]).intValue();
+    dealsRows = ((Boolean) references[4]).booleanValue();
+    keys = (long[]) references[5];
     input = ((Integer) references[6]).intValue();
     members = (long[]) references[7];
     sendsWatermarks = ((Boolean) references[8]).booleanValue();
@@ -153,7 +152,7 @@ public class RowsToArrow extends TableStreamOperator
     out = new StreamRecord(null);
     ArrowUtils.checkArrowUsable(); // sets a property for all users of Arrow in this JVM, if it is the first one
     allocator = ArrowUtils.getRootAllocator().newChildAllocator("akdl", 0, Long.MAX_VALUE);
-    chunks = new Chunk[dealing == BY_ROW ? keys.length : 1];
+    chunks = new Chunk[dealsRows ? keys.length : 1];
     for (int i = 0; i < chunks.length; i++) {
       chunks[i] = new Chunk(type, allocator);
     }
@@ -173,7 +172,7 @@ public class RowsToArrow extends TableStreamOperator
       pass((Row) element.getValue());
       return;
     }
-    int place = dealing == BY_ROW ? turn() : 0;
+    int place = dealsRows ? turn() : 0;
     Chunk chunk = chunks[place];
     chunk.add((RowData) element.getValue());
     boolean isFull = chunk.rows >= mostRows || chunk.size() >= mostBytes;
@@ -349,7 +348,7 @@ public class RowsToArrow extends TableStreamOperator
       return;
     }
     Row value = Row.of(new Object[] {CHUNK, Integer.valueOf(input), Integer.valueOf(rows), arrow});
-    int owner = dealing == BY_ROW ? place : turn();
+    int owner = dealsRows ? place : turn();
     emit(Row.of(new Object[] {Long.valueOf(keys[owner]), value}));
   }
 

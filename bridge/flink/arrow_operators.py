@@ -6,7 +6,6 @@ classes that are internal to Flink, as do some modules of `bridge/workarounds`; 
 
 from __future__ import annotations
 
-import enum
 import functools
 import glob
 import importlib.resources
@@ -15,6 +14,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -43,18 +43,10 @@ _UPDATES = "doesn't support consuming"  # in Flink's error for a table with upda
 _TEXTS = importlib.resources.files(__package__)  # may be in a wheel that was not unpacked
 
 
-class Dealing(enum.Enum):
-    """Receivers of chunks; the values are the same as in RowsToArrow.java."""
-
-    BY_ROW = 0
-    BY_CHUNK = 1
-
-
 def rows_for_members(
     table_env: StreamTableEnvironment,
     table: Table,
     keys: Sequence[int],
-    dealing: Dealing,
     gathering: Gathering,
     input_number: int = 0,
     members: Sequence[int] | None = None,
@@ -69,9 +61,9 @@ def rows_for_members(
     this host, the elements hold names of files there, which the reader removes.
     """
     row_type = _arrow_row_type(table)
-    if dealing is Dealing.BY_ROW:
+    if gathering.by_row:
         share = max(_ALL_WRITERS_BYTES // len(keys), 1 << 16)
-        gathering = Gathering(gathering.rows, min(gathering.bytes, share), gathering.wait_s)
+        gathering = replace(gathering, bytes=min(gathering.bytes, share))
     try:
         rows = _translated(table_env, table)
     except TableException as error:
@@ -82,7 +74,7 @@ def rows_for_members(
             "here. Group in windows, for example with TUMBLE, or aggregate after this operator"
         ) from None
     with_start = _longs(keys if members is None else members)
-    references = [_longs(keys), dealing.value, input_number, with_start, sends_watermarks, False, False, False, folder]
+    references = [_longs(keys), input_number, with_start, sends_watermarks, False, False, False, folder]
     return _to_arrow(rows, row_type, gathering, references, KEY_AND_ELEMENT, uid)
 
 
@@ -90,7 +82,7 @@ def deal_to(chunks: DataStream, keys: Sequence[int], members: Sequence[int]) -> 
     """Deal the rows of `rows_for_members` to other keys, in the jobs that start from now on."""
     factory = chunks._j_data_stream.getTransformation().getOperatorFactory()
     references = get_field_value(factory, "generatedClass").getReferences()
-    references[4], references[7] = _longs(keys), _longs(members)  # see RowsToArrow.java
+    references[5], references[7] = _longs(keys), _longs(members)  # see RowsToArrow.java
 
 
 def chunks_of(
@@ -113,13 +105,13 @@ def chunks_of(
         if _UPDATES not in str(error):
             raise
         rows, updates = _translated(table_env, table, with_updates=True), True
-    references = [None, Dealing.BY_CHUNK.value, 0, None, False, sends_marks, sends_all_out, False, folder]
+    references = [None, 0, None, False, sends_marks, sends_all_out, False, folder]
     return _to_arrow(rows, row_type, gathering, references, ELEMENT, uid), updates
 
 
 def whole_chunks(table: Table, elements: DataStream, uid: str, sends_marks: bool, ends: bool) -> DataStream:
     """Chunks of the elements of which a table is made, see `chunks_of`; with `ends`, the last element has to be an END."""
-    references = [None, Dealing.BY_CHUNK.value, 0, None, False, sends_marks, False, ends, None]
+    references = [None, 0, None, False, sends_marks, False, ends, None]
     return _to_arrow(elements._j_data_stream, _arrow_row_type(table), Gathering(), references, ELEMENT, uid)
 
 
@@ -301,7 +293,7 @@ def with_operator(
 def _to_arrow(
     rows: object, row_type: object, gathering: Gathering, references: Sequence[object], type_info: Any, uid: str | None
 ) -> DataStream:
-    references = [row_type, gathering.rows, gathering.bytes, int(gathering.wait_s * 1000), *references]
+    references = [row_type, gathering.rows, gathering.bytes, int(gathering.wait_s * 1000), gathering.by_row, *references]
     java_type = type_info.get_java_type_info()
     chunks = with_operator(rows, "RowsToArrow", _text("RowsToArrow"), references, java_type, uid)
     if references[-1] is not None:  # a name alone fills no buffer, which Flink would send in batch mode only when it is full

@@ -23,7 +23,6 @@ from bridge.files.reading import SourceFiles
 from bridge.flink.announce import Announce
 from bridge.flink.arrow_operators import (
     MAX_PARALLELISM,
-    Dealing,
     deal_to,
     keyed,
     logical_types,
@@ -157,15 +156,13 @@ def _chunks(
         table = table.add_columns(lit(1.0).cast(DataTypes.FLOAT()).alias(column.name))
     where = f"{settings.operator}: the input"
     fed = [keys[index] for index in settings.fed]
-    dealing, gathering = Dealing.BY_ROW, Gathering()
+    gathering = Gathering(by_row=True)
     if settings.kind == "stream":
-        dealing, gathering = Dealing.BY_CHUNK, Gathering(rows=settings.chunk_rows, wait_s=settings.chunk_wait_s)
+        gathering = Gathering(rows=settings.chunk_rows, wait_s=settings.chunk_wait_s)
     if files is not None:
         chunks = parts_for_members(table_env, files, fed, keys, uid)
     else:
-        chunks = rows_for_members(
-            table_env, table, fed, dealing, gathering, 0, keys, uid("rows"), where, settings.carries_event_time
-        )
+        chunks = rows_for_members(table_env, table, fed, gathering, 0, keys, uid("rows"), where, settings.carries_event_time)
     # The rows of a stream have waited in the chunk already, and Flink's buffer would hold the
     # chunk for another 100 ms.
     if settings.kind == "stream":
@@ -173,9 +170,7 @@ def _chunks(
     # Flink sends all chunks of these inputs to member 0, which passes each once to every other
     # host: see `bridge.member.extra_input_delivery`.
     whole = [
-        rows_for_members(
-            table_env, each, keys[:1], Dealing.BY_CHUNK, Gathering(), number, members=keys, uid=uid(f"extra-{number}")
-        )
+        rows_for_members(table_env, each, keys[:1], Gathering(), number, members=keys, uid=uid(f"extra-{number}"))
         for number, each in enumerate(extra, 1)
     ]
     return [chunks, *whole]

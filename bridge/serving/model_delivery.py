@@ -26,7 +26,7 @@ from pyflink.table import StreamTableEnvironment, Table
 from akdl.folders.file_lock import try_lock
 from bridge.codec.ipc import read_batch
 from bridge.exceptions import ConfigurationError, TaskError
-from bridge.flink.arrow_operators import Dealing, keyed, rows_for_members, sent_at_once
+from bridge.flink.arrow_operators import keyed, rows_for_members, sent_at_once
 from bridge.flink.elements import KEY_AND_ELEMENT, KEYED_ELEMENT, Element
 from bridge.flink.exchange import check_parallelism
 from bridge.flink.keys import one_key_per_subtask
@@ -71,7 +71,6 @@ def deliver_models(
         table_env,
         models,
         [COLLECT_KEY],
-        Dealing.BY_CHUNK,
         settings.gathering,
         members=[COLLECT_KEY, *keys],
         uid=uid("rows"),

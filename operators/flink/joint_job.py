@@ -213,10 +213,10 @@ def _numbered_chunks(table_env: StreamTableEnvironment, tables: Sequence[Table],
     from pyflink.java_gateway import get_gateway
     from pyflink.util.java_utils import to_jarray
 
-    from bridge.flink.arrow_operators import Dealing, rows_for_members
+    from bridge.flink.arrow_operators import rows_for_members
 
     streams = [
-        rows_for_members(table_env, table, [0], Dealing.BY_CHUNK, Gathering(), number, members=[], folder=folder)._j_data_stream
+        rows_for_members(table_env, table, [0], Gathering(), number, members=[], folder=folder)._j_data_stream
         for number, table in enumerate(tables)
     ]
     others = to_jarray(get_gateway().jvm.org.apache.flink.streaming.api.datastream.DataStream, streams[1:])

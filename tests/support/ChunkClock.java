@@ -47,7 +47,7 @@ public class ChunkClock implements InvocationHandler {
         Object chunks = java.lang.reflect.Array.newInstance(kind, 1);
         java.lang.reflect.Array.set(chunks, 0, constructor.newInstance(new Object[] {type, allocator}));
         Object[] values = new Object[] {
-            "type", type, "keys", keys, "dealing", Integer.valueOf(1), "mostRows", Integer.valueOf(mostRows),
+            "type", type, "keys", keys, "dealsRows", Boolean.FALSE, "mostRows", Integer.valueOf(mostRows),
             "mostBytes", Integer.valueOf(mostBytes), "waitMs", Integer.valueOf(waitMs), "allocator", allocator, "chunks", chunks,
             "hasSentStart", Boolean.TRUE, "out", new StreamRecord(null), "rowsOut", new SimpleCounter(),
             "bytesOut", new SimpleCounter(), "bytes", new ByteArrayOutputStream(), "waitedMs", new SimpleCounter(), "output", both, "processingTimeService", both

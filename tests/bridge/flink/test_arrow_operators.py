@@ -22,7 +22,6 @@ from pyflink.table.expressions import col
 from bridge.codec.ipc import write_batch
 from bridge.exceptions import ConfigurationError, SchemaError
 from bridge.flink.arrow_operators import (
-    Dealing,
     chunks_of,
     column_types,
     logical_type,
@@ -97,7 +96,7 @@ def collected(chunks: Any) -> list[tuple[int, int, pa.RecordBatch]]:
 
 def test_each_member_is_told_once_that_the_job_starts(table_env: StreamTableEnvironment) -> None:
     """Also one that gets no rows, such as a parameter server."""
-    chunks = rows_for_members(table_env, numbers(table_env, 5), [8], Dealing.BY_ROW, Gathering(), members=[7, 8])
+    chunks = rows_for_members(table_env, numbers(table_env, 5), [8], Gathering(by_row=True), members=[7, 8])
     with chunks.execute_and_collect() as found:
         starts = [(key, index, list(data)) for key, (kind, index, _, data) in found if kind == Element.START]
     assert sorted(starts) == [(7, 0, []), (8, 1, [])]
@@ -141,7 +140,7 @@ def test_members_are_told_of_the_start_before_the_input_ends(table_envs: MLEnv) 
     table_env = table_envs.stenv
     rows = table_env.to_data_stream(numbers(table_env, 1))._j_data_stream
     ended = DataStream(with_operator(rows, "EndsAtOnce", ENDS_AT_ONCE, [], rows.getType()))
-    chunks = rows_for_members(table_env, table_env.from_data_stream(ended), [7], Dealing.BY_ROW, Gathering())
+    chunks = rows_for_members(table_env, table_env.from_data_stream(ended), [7], Gathering(by_row=True))
     seen = chunks.process(Watermarks(), output_type=Types.TUPLE([Types.INT(), Types.LONG()]))
     with seen.execute_and_collect() as found:
         assert [tuple(each) for each in found] == [(Element.START, -(2**63))]
@@ -154,9 +153,7 @@ def test_members_are_told_watermarks_behind_the_rows_before_them(table_envs: MLE
         "'datagen', 'rows-per-second' = '50', 'number-of-rows' = '60', 'fields.id.kind' = 'sequence', 'fields.id.start' = '1', "
         "'fields.id.end' = '60')"
     )
-    told = rows_for_members(
-        table_env, table_env.from_path("timed"), [7], Dealing.BY_CHUNK, Gathering(), members=[7, 8], sends_watermarks=True
-    )
+    told = rows_for_members(table_env, table_env.from_path("timed"), [7], Gathering(), members=[7, 8], sends_watermarks=True)
     elements: dict[int, list[Any]] = collections.defaultdict(list)
     found = told._j_data_stream.executeAndCollect()
     try:
@@ -185,7 +182,7 @@ def test_members_are_told_watermarks_behind_the_rows_before_them(table_envs: MLE
 def test_rows_are_dealt_one_by_one_so_that_shares_differ_by_one(table_env: StreamTableEnvironment, sizes: list[int]) -> None:
     members = list(range(7, 7 + len(sizes)))
     found = collected(
-        rows_for_members(table_env, numbers(table_env, 1003), members, Dealing.BY_ROW, Gathering(rows=50, wait_s=LONG_S))
+        rows_for_members(table_env, numbers(table_env, 1003), members, Gathering(by_row=True, rows=50, wait_s=LONG_S))
     )
     ids = collections.defaultdict(list)
     for key, number, each in found:
@@ -198,9 +195,7 @@ def test_rows_are_dealt_one_by_one_so_that_shares_differ_by_one(table_env: Strea
 
 def test_whole_chunks_are_dealt_in_turn(table_envs: MLEnv) -> None:
     table_env = table_envs.stenv
-    found = collected(
-        rows_for_members(table_env, numbers(table_env, 1000), [7, 8], Dealing.BY_CHUNK, Gathering(rows=300, wait_s=LONG_S), 3)
-    )
+    found = collected(rows_for_members(table_env, numbers(table_env, 1000), [7, 8], Gathering(rows=300, wait_s=LONG_S), 3))
     assert [(key, number, each.num_rows) for key, number, each in found] == [(7, 3, 300), (8, 3, 300), (7, 3, 300), (8, 3, 100)]
 
 
@@ -291,7 +286,7 @@ def test_members_get_no_updates(table_envs: MLEnv) -> None:
     table_env = table_envs.stenv
     updating = table_env.sql_query(f"SELECT MOD(id, 2) AS k, COUNT(*) AS n FROM {numbers(table_env, 4)} GROUP BY MOD(id, 2)")
     with pytest.raises(ConfigurationError, match="^AnOp: its input is a changing table \\(GROUP BY .* Group in windows"):
-        rows_for_members(table_env, updating, [0], Dealing.BY_ROW, Gathering(), where="AnOp: its input")
+        rows_for_members(table_env, updating, [0], Gathering(by_row=True), where="AnOp: its input")
 
 
 EVERY_TYPE = {
@@ -434,7 +429,7 @@ def test_logical_types_are_read_from_sql() -> None:
 
 
 def _by_chunk(table_env: StreamTableEnvironment, table: Any, gathering: Gathering) -> Any:
-    return rows_for_members(table_env, table, [0], Dealing.BY_CHUNK, gathering)
+    return rows_for_members(table_env, table, [0], gathering)
 
 
 def _there_and_back(table_env: StreamTableEnvironment, table: Any) -> Any:

@@ -12,7 +12,7 @@ from akdl.wire import BYTES, Column, Rows
 from akdl.wire.cells import read_cells
 from bridge.codec.to_columns import to_columns
 from bridge.exceptions import RowError
-from bridge.flink.arrow_operators import Dealing, rows_for_members
+from bridge.flink.arrow_operators import rows_for_members
 from bridge.schema import Schema, quoted
 from bridge.settings import Gathering
 from operators import useLocalEnv
@@ -78,7 +78,7 @@ def arrived(table_env: StreamTableEnvironment, sql: str) -> list[dict[str, Any]]
     fields = table.get_resolved_schema()
     schema = Schema.of_table(fields.get_column_names(), fields.get_column_data_types())
     rows = []
-    for _, _, batch in collected(rows_for_members(table_env, table, [0], Dealing.BY_CHUNK, Gathering())):
+    for _, _, batch in collected(rows_for_members(table_env, table, [0], Gathering())):
         message = Rows.FromString(to_columns(batch, schema))
         columns = {column.name: plain(column, message.rows) for column in message.columns}
         rows += [dict(zip(columns, cells)) for cells in zip(*columns.values())]
