@@ -14,10 +14,7 @@ import tensorflow as tf
 
 from akdl.engine.run_config import read_cluster, read_task
 from akdl.tf_version import require_estimator
-
-
-class TrainingFailed(RuntimeError):
-    """A training ended without a usable model."""
+from akdl.user_code.command_line import TrainingFailed
 
 
 def is_group(config: Any) -> bool:

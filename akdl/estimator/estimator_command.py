@@ -6,55 +6,33 @@
 import argparse
 import logging
 import os
-import sys
-import traceback
 from typing import Any, Dict, List, Optional
 
 from akdl.estimator.parameters import PARAMETERS_FILE, with_defaults
-from akdl.tf_version import EstimatorMissing, require_estimator
-from akdl.user_code.command_line import FAILED, INTERRUPTED, WRONG, say, settings
-from akdl.user_code.config_file import ConfigError, read_config, set_value
-from akdl.user_code.module import UserModuleError, load_module
+from akdl.tf_version import require_estimator
+from akdl.user_code.command_line import TrainingFailed, run_command, say, settings
+from akdl.user_code.config_file import read_config, set_value
+from akdl.user_code.module import load_module
 
 
 def main(arguments: Optional[List[str]] = None) -> int:
-    options = _parser().parse_args(arguments)
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    return run_command(_parser(), arguments, _run, TrainingFailed)
+
+
+def _run(options: Any) -> None:
     # TensorFlow logs the same progress in many more lines.
     logging.getLogger("tensorflow").setLevel(logging.WARNING)
-    try:
-        params = _params(options)
-        # This reports mistakes before the user's module loads TensorFlow, which takes seconds.
-        with_defaults(params)
-        require_estimator("akdl.estimator")
-        module = load_module(options.module)
-    except SyntaxError as error:
-        return _say_error(f"{error.filename}, line {error.lineno}: {error.msg}", WRONG)
-    except (ConfigError, UserModuleError, FileNotFoundError, EstimatorMissing) as error:
-        return _say_error(str(error), WRONG)
-    from akdl.engine.estimator_group import TrainingFailed
+    params = _params(options)
+    # This reports mistakes before the user's module loads TensorFlow, which takes seconds.
+    with_defaults(params)
+    require_estimator("akdl.estimator")
+    module = load_module(options.module)
     from akdl.estimator.estimator_training import train
 
     path = os.path.abspath(options.path) if os.path.exists(options.path) else options.path
-    try:
-        result = train(module, path, params, options.model_dir, options.export_dir, say)
-    except (ConfigError, UserModuleError) as error:
-        return _say_error(str(error), WRONG, error.__cause__)
-    except TrainingFailed as error:
-        return _say_error(str(error), FAILED, error.__cause__)
-    except KeyboardInterrupt:
-        return _say_error("interrupted", INTERRUPTED)
+    result = train(module, path, params, options.model_dir, options.export_dir, say)
     if result is not None:
         say(f"{result.global_step} steps")
-    return 0
-
-
-def _say_error(message: str, code: int, cause: Optional[BaseException] = None) -> int:
-    """Print an error with the traceback of its cause, which is in the user's code."""
-    if cause is not None:
-        traceback.print_exception(type(cause), cause, cause.__traceback__)
-    say(f"train: {message}", file=sys.stderr)
-    return code
 
 
 def _params(options: argparse.Namespace) -> Dict[str, Any]:

@@ -25,6 +25,7 @@ from akdl.estimator.parameters import with_defaults
 from akdl.estimator.train_hooks import GraphChecks, ProgressLog, Report, saving_hooks
 from akdl.runner.config import TaskConfig
 from akdl.tf_version import require_estimator
+from akdl.user_code.command_line import TrainingFailed
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +78,7 @@ def train(
             nothing was started.
         akdl.user_code.module.UserModuleError: A function is missing, has a wrong signature or
             returns a wrong value; nothing was trained.
-        akdl.engine.estimator_group.TrainingFailed: There are no rows to train on, the loss became
+        akdl.user_code.command_line.TrainingFailed: There are no rows to train on, the loss became
             NaN, or the model cannot be evaluated or exported.
         RuntimeError: This TensorFlow has no Estimator.
     """
@@ -128,7 +129,7 @@ def train(
             estimator.train(spec.input_fn, spec.hooks, max_steps=spec.max_steps, saving_listeners=listeners)
     except tf.compat.v1.train.NanLossDuringTrainingError as error:
         kept = estimator.latest_checkpoint()
-        raise estimator_group.TrainingFailed(
+        raise TrainingFailed(
             f"the loss became NaN, so nothing was exported. The last checkpoint is {kept}; it may contain NaN too. Train from "
             "an earlier checkpoint or from the start, for example with a smaller learning rate"
         ) from error
@@ -168,10 +169,10 @@ def _finish(estimator: Any, functions: Functions, evaluations: "_Evaluations", e
     try:
         metrics = evaluations.of_last_checkpoint()
         exported = os.fsdecode(estimator.export_saved_model(export_dir, functions.receive))
-    except estimator_group.TrainingFailed:
+    except TrainingFailed:
         raise
     except Exception as error:
-        raise estimator_group.TrainingFailed(
+        raise TrainingFailed(
             f"the model is trained, but it cannot be evaluated or exported: {type(error).__name__}: {error}. Its checkpoint is "
             f"{checkpoint}: fix the cause and run again with this model dir, which exports without further steps"
         ) from error

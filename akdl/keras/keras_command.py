@@ -1,53 +1,32 @@
 """`akdl keras train|evaluate|predict CONFIG --module user.py`: the runner from the command line."""
 
 import argparse
-import logging
 import os
 import re
-import sys
 from typing import Any, Dict, List, Optional
 
 from akdl.keras.task_configs import EVALUATE, TASKS, TRAIN
-from akdl.user_code.command_line import FAILED, INTERRUPTED, WRONG, say, settings
-from akdl.user_code.config_file import ConfigError, read_config, set_value
-from akdl.user_code.module import UserModuleError, load_module
+from akdl.user_code.command_line import run_command, say, settings
+from akdl.user_code.config_file import read_config, set_value
+from akdl.user_code.module import load_module
 
 
 def main(arguments: Optional[List[str]] = None) -> int:
-    options = _parser().parse_args(arguments)
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
-    try:
-        config = read_config(options.config)
-        placeholders = _placeholders(options, config)
-        module = load_module(options.module)
-    except (ConfigError, UserModuleError, FileNotFoundError) as error:
-        say(f"{options.task}: {error}", file=sys.stderr)
-        return WRONG
-    try:
-        _run(options.task, config, module, placeholders)
-    except (ConfigError, UserModuleError) as error:
-        say(f"{options.task}: {error}", file=sys.stderr)
-        return WRONG
-    except KeyboardInterrupt:
-        say(f"{options.task}: interrupted", file=sys.stderr)
-        return INTERRUPTED
-    except ValueError as error:
-        # A ValueError is about the user's data or model, and its text says what to do. The
-        # traceback is for a debug log.
-        logging.getLogger(__name__).debug("", exc_info=True)
-        say(f"{options.task}: {error}", file=sys.stderr)
-        return FAILED
-    return 0
+    # A ValueError is about the user's data or model, and its text says what to do.
+    return run_command(_parser(), arguments, _run, ValueError)
 
 
-def _run(task: str, config: Dict[str, Any], module: object, placeholders: Dict[str, str]) -> None:
+def _run(options: Any) -> None:
+    config = read_config(options.config)
+    placeholders = _placeholders(options, config)
+    module = load_module(options.module)
     # TensorFlow is loaded here, which takes seconds, so that a wrong argument is an error at once.
-    if task == TRAIN:
+    if options.task == TRAIN:
         from akdl.keras.keras_training import train
 
         result = train(config, module, placeholders, say)
         say(f"{len(result.history)} epochs, {result.steps} steps")
-    elif task == EVALUATE:
+    elif options.task == EVALUATE:
         from akdl.keras.evaluate import as_table, evaluate
 
         rows = evaluate(config, module, placeholders, lambda line: None)

@@ -21,12 +21,13 @@ def read_config(path: str) -> Dict[str, Any]:
     """Read a JSON object from a file.
 
     Raises:
-        ConfigError: The file is not JSON, not UTF-8, nested too deeply, or not an object.
-        FileNotFoundError: There is no such file.
+        ConfigError: The file is missing, not JSON, not UTF-8, nested too deeply, or not an object.
     """
     try:
         with open(path, encoding="utf-8") as file:
             config = json.loads(file.read())
+    except FileNotFoundError:
+        raise ConfigError(os.path.basename(path), [f"there is no file {path}"]) from None
     except json.JSONDecodeError as error:
         raise ConfigError(os.path.basename(path), [f"line {error.lineno}, column {error.colno}: {error.msg}"]) from error
     # A file that is nested some thousand times overflows the stack of the parser.

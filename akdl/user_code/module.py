@@ -42,7 +42,7 @@ def load_module(path: str) -> ModuleType:
         return import_file(path, os.path.dirname(path))
     except SyntaxError as error:
         text = (error.text or "").strip()
-        raise UserModuleError(f"{error.filename}, line {error.lineno}: {error.msg}" + (f": {text}" if text else "")) from error
+        raise UserModuleError(f"{error.filename}, line {error.lineno}: {error.msg}" + (f": {text}" if text else "")) from None
 
 
 def import_file(path: str, root: str) -> ModuleType:
