@@ -1,5 +1,9 @@
 """The head of a model with one logit: its loss, metrics, predictions and exports.
 
+TensorFlow's own heads compute loss and metrics. This head adds hooks, a scaffold and the
+optimizers of `tf.compat.v1.train`, and its predictions are numbers alone, without TensorFlow's
+texts of the classes.
+
 With logits z and labels y, both of shape [n, 1], the loss is the mean of -y log p - (1 - y) log(1 -
 p) for classification, where p = 1 / (1 + exp(-z)), and of (z - y)^2 for regression. Regularization
 losses are added to both.
@@ -54,6 +58,9 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
         if task_type not in (CLASSIFICATION, REGRESSION):
             raise ValueError(f"task_type: expected {CLASSIFICATION!r} or {REGRESSION!r}, got {task_type!r}")
         self._task_type = task_type
+        # These two differ in loss and metrics. The labels of a classification have to be from 0 to 1.
+        own_head = _estimator.BinaryClassHead if task_type == CLASSIFICATION else _estimator.RegressionHead
+        self._own_head = own_head(loss_reduction=self.loss_reduction)
         self._training_hooks = training_hooks
         self._training_chief_hooks = training_chief_hooks
         self._evaluation_hooks = evaluation_hooks
@@ -86,8 +93,7 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
 
         `features` and `mode` are for heads that derive from this one.
         """
-        mean = tf.reduce_mean(self._row_losses(_as_column(labels), logits))
-        return tf.add_n([mean, *regularization_losses]) if regularization_losses else mean
+        return self._own_head.loss(labels, logits, features, mode, regularization_losses or None)
 
     def predictions(self, logits: Any, keys: Optional[Sequence[str]] = None) -> Dict[str, Any]:
         """Return the predictions by `PredictionKeys`; `keys` None for all.
@@ -115,16 +121,9 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
 
         `average_loss` is the mean over all rows without regularization; a difference between
         `label/mean` and `prediction/mean` is the bias of the model. Classification also has
-        `accuracy` and `auc`.
+        `accuracy`, `auc` and the other metrics of `tf.estimator.BinaryClassHead`.
         """
-        keras = tf.keras.metrics
-        found = {name: keras.Mean(name=name.replace("/", "_")) for name in ("average_loss", "label/mean", "prediction/mean")}
-        if self._task_type == CLASSIFICATION:
-            found["accuracy"] = keras.Accuracy(name="accuracy")
-            found["auc"] = keras.AUC(name="auc")
-        if regularization_losses:
-            found["regularization_loss"] = keras.Mean(name="regularization_loss")
-        return found
+        return dict(self._own_head.metrics(regularization_losses or None))
 
     def update_metrics(
         self,
@@ -136,19 +135,11 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
         regularization_losses: Optional[Sequence[Any]] = None,
     ) -> Dict[str, Any]:
         """Add a batch to the result of `metrics` and return it."""
-        labels = _as_column(labels)
-        predictions = self.predictions(logits)
-        classifies = self._task_type == CLASSIFICATION
-        predicted = predictions[PredictionKeys.LOGISTIC if classifies else PredictionKeys.PREDICTIONS]
-        eval_metrics["average_loss"].update_state(self._row_losses(labels, logits))
-        eval_metrics["label/mean"].update_state(labels)
-        eval_metrics["prediction/mean"].update_state(predicted)
-        if classifies:
-            eval_metrics["accuracy"].update_state(labels, predictions[PredictionKeys.CLASS_IDS])
-            eval_metrics["auc"].update_state(labels, predicted)
-        if regularization_losses:
-            eval_metrics["regularization_loss"].update_state(tf.add_n(list(regularization_losses)))
-        return eval_metrics
+        return dict(
+            self._own_head.update_metrics(
+                eval_metrics, features, logits, labels, regularization_losses=regularization_losses or None
+            )
+        )
 
     def create_estimator_spec(
         self,
@@ -186,11 +177,6 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
             scaffold=self._scaffold,
         )
 
-    def _row_losses(self, labels: Any, logits: Any) -> Any:
-        if self._task_type == REGRESSION:
-            return tf.square(logits - labels)
-        return tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
-
     def _export_outputs(self, predictions: Mapping[str, Any]) -> Dict[str, Any]:
         export = tf.estimator.export
         if self._task_type == REGRESSION:
@@ -204,11 +190,6 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
             "serving_default": default,
             self._task_type: default,
         }
-
-
-def _as_column(labels: Any) -> Any:
-    """Return labels as float32 of shape [n, 1], the shape of logits."""
-    return tf.reshape(tf.cast(labels, tf.float32), [-1, 1])
 
 
 def _train_op(
