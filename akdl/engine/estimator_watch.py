@@ -1,16 +1,16 @@
-"""Checkpoints, reports and requests to stop of an Estimator's training in an operator.
+"""Checkpoints, evaluations, reports and requests to stop of an Estimator's training.
 
 Workers in step have to end at the same step, and their Estimators have no channel to agree on one,
 so they ignore requests.
 """
 
 import logging
-import os
-from typing import Any, Callable, List, Mapping, Optional
+import time
+from typing import Any, Callable, Dict, List, Mapping, Optional
 
 import tensorflow as tf
 
-from akdl.engine.best_checkpoints import BestCheckpoints, best_checkpoints
+from akdl.engine.best_checkpoints import best_checkpoints
 from akdl.engine.estimator_group import is_chief, is_group
 from akdl.engine.training_watch import TrainingWatch
 from akdl.runner.config import TaskConfig
@@ -18,13 +18,25 @@ from akdl.storage.checkpoint_folder import CheckpointFolder, refuse_pattern
 
 logger = logging.getLogger(__name__)
 
+# A function of the path of a checkpoint and its metrics.
+Evaluated = Callable[[str, Mapping[str, Any]], object]
+
 
 class EstimatorWatch:
-    """The hooks and listeners of one training of an Estimator inside an operator.
+    """The hooks and listeners of one training of an Estimator, inside an operator or outside.
 
     Make it before the training: it fetches earlier checkpoints and sets the Estimator's
     `model_dir`. Pass `hooks` and `listeners` to the training, and call `end` on the chief
     afterwards.
+
+    Args:
+        estimator: The Estimator, whose RunConfig has the role of this process.
+        task_config: The argument of the operator's `main`; None outside of an operator.
+        train_config: The keys for the best checkpoints, and `max_steps`.
+        eval_spec: The rows of evaluations, and how often there are any; None for no evaluation.
+        receivers: Receive each evaluation. With them, even if there are none in the list, a process
+            alone evaluates during the training. In a group the evaluator does, because all workers
+            would wait for the chief.
     """
 
     def __init__(
@@ -32,7 +44,8 @@ class EstimatorWatch:
         estimator: Any,
         task_config: Optional[TaskConfig],
         train_config: Mapping[str, Any],
-        valid_fn: Optional[Callable[[], object]] = None,
+        eval_spec: Any = None,
+        receivers: Optional[List[Evaluated]] = None,
     ) -> None:
         refuse_pattern(estimator.model_dir)
         self._folder: Optional[CheckpointFolder] = None
@@ -56,17 +69,22 @@ class EstimatorWatch:
             # folder.
             vars(estimator).update(_model_dir=self._folder.path, _config=config.replace(model_dir=self._folder.path))
         best = best_checkpoints(train_config, estimator.model_dir, "loss")
-        if best is not None and (valid_fn is None or in_step):
+        if best is not None and (eval_spec is None or in_step):
             raise ValueError(
                 "train_config: keep_best_checkpoints needs "
-                + ("valid_raw_dataset_fn, to evaluate on" if valid_fn is None else "a group that does not train in step")
+                + ("valid_raw_dataset_fn, to evaluate on" if eval_spec is None else "a group that does not train in step")
             )
         watch = TrainingWatch(task_config, None if in_step else self._folder)
         watch.total_steps = train_config.get("max_steps")
         self.hooks: List[_WatchHook] = [_WatchHook(watch, getattr(config.train_distribute, "num_replicas_in_sync", 1))]
+        is_evaluated = best is not None or (receivers is not None and not is_group(config))
+        receive_all = [*([] if best is None else [best.offer]), *(receivers or [])]
+        self._evaluations = None if eval_spec is None else _Evaluations(estimator, eval_spec, receive_all)
         self.listeners: List[Any] = []
-        if is_chief(config) and (best is not None or self._folder is not None):
-            self.listeners = [_CheckpointListener(estimator, self._folder, best, valid_fn)]
+        if is_chief(config):
+            # The evaluation comes first, so that an address receives the best checkpoints as well.
+            self.listeners += [self._evaluations] if is_evaluated and eval_spec is not None else []
+            self.listeners += [] if self._folder is None else [_Publisher(self._folder)]
 
     def rest_of(self, input_fn: Callable[[], Any]) -> Callable[[], Any]:
         """Skip the batches that were read before the last checkpoint; for a process alone.
@@ -82,10 +100,11 @@ class EstimatorWatch:
         logger.info("resuming from %s: the first %d batches are skipped", path, batches)
         return lambda: input_fn().skip(batches)
 
-    def end(self) -> None:
-        """Publish the last checkpoint: to the address, if `checkpointDir` is one."""
+    def end(self) -> Optional[Dict[str, Any]]:
+        """Publish the last checkpoint, if `checkpointDir` is an address, and return its metrics."""
         if self._folder is not None:
             self._folder.publish()
+        return None if self._evaluations is None else self._evaluations.of_last_checkpoint()
 
 
 class _WatchHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
@@ -119,27 +138,47 @@ class _WatchHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
         self._watch.report(int(session.run(self._fetches["step"])), {})
 
 
-class _CheckpointListener(tf.compat.v1.train.CheckpointSaverListener):  # type: ignore[misc]
-    """Offers each new checkpoint to the best ones, and publishes the folder; on the chief alone."""
+class _Evaluations(tf.compat.v1.train.CheckpointSaverListener):  # type: ignore[misc]
+    """Evaluates new checkpoints as often as the spec allows, and the last one.
 
-    def __init__(
-        self,
-        estimator: Any,
-        folder: Optional[CheckpointFolder],
-        best: Optional[BestCheckpoints],
-        valid_fn: Optional[Callable[[], object]],
-    ) -> None:
-        self._estimator, self._folder, self._best, self._valid_fn = estimator, folder, best, valid_fn
+    `tf.estimator.train_and_evaluate` ignores `start_delay_secs` in one process, and it neither
+    evaluates nor exports if a second run has nothing left to train.
+    """
+
+    def __init__(self, estimator: Any, eval_spec: Any, receivers: List[Evaluated]) -> None:
+        self._estimator, self._spec, self._receivers = estimator, eval_spec, receivers
+        self._metrics: Dict[str, Any] = {}
+        self._evaluated: Optional[str] = None
 
     def begin(self) -> None:
-        self._evaluated: Optional[str] = self._estimator.latest_checkpoint()
+        self._next = time.monotonic() + self._spec.start_delay_secs
+        self._trained = False
 
     def after_save(self, session: Any, global_step_value: int) -> None:
-        path = os.fspath(self._estimator.latest_checkpoint())
-        # TensorFlow also saves before the first step and again at the end, where nothing is new to
-        # evaluate.
-        if self._best is not None and global_step_value and path != self._evaluated:
-            self._evaluated = path
-            self._best.offer(path, self._estimator.evaluate(self._valid_fn, checkpoint_path=path))
-        if self._folder is not None:
-            self._folder.publish()
+        # TensorFlow also saves before the first step, where nothing is worth an evaluation.
+        if not self._trained:
+            self._trained = True
+        elif time.monotonic() >= self._next:
+            self._next = time.monotonic() + self._spec.throttle_secs
+            self.of_last_checkpoint()
+
+    def of_last_checkpoint(self) -> Dict[str, Any]:
+        """Evaluate the last checkpoint once; a second call returns the same metrics."""
+        checkpoint = self._estimator.latest_checkpoint()
+        if checkpoint != self._evaluated:
+            spec = self._spec
+            self._metrics = self._estimator.evaluate(spec.input_fn, spec.steps, spec.hooks, checkpoint)
+            self._evaluated = checkpoint
+            for receive in self._receivers:
+                receive(checkpoint, self._metrics)
+        return self._metrics
+
+
+class _Publisher(tf.compat.v1.train.CheckpointSaverListener):  # type: ignore[misc]
+    """Publishes the folder after each new checkpoint; on the chief alone."""
+
+    def __init__(self, folder: CheckpointFolder) -> None:
+        self._folder = folder
+
+    def after_save(self, session: Any, global_step_value: int) -> None:
+        self._folder.publish()

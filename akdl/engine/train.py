@@ -18,7 +18,6 @@ import functools
 import inspect
 import logging
 import os
-import shutil
 import tempfile
 import time
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
@@ -29,14 +28,13 @@ from akdl.engine import best_checkpoints, inputs, keras_fit
 from akdl.engine.common_steps import CommonSteps, count_rows
 from akdl.engine.estimator_group import is_group, train_in_group, train_spec
 from akdl.engine.estimator_watch import EstimatorWatch
-from akdl.engine.export import improves, served_by_default
+from akdl.engine.export import served_by_default
 from akdl.engine.keras_fit import Plan, fit, steps_per_execution
 from akdl.engine.run_config import generate_run_config
 from akdl.engine.strategy import is_parameter_server_strategy, require_keras_for
 from akdl.features import parse_examples
 from akdl.runner.config import TaskConfig
 from akdl.runner.context import TFContext
-from akdl.storage.model_forms import find_saved_model
 from akdl.tf_version import is_keras_3, require_estimator
 
 Config = Mapping[str, Any]
@@ -48,7 +46,6 @@ _DATASET_KEYS = set(inspect.signature(inputs.get_dataset).parameters) - {"ignore
 _RUN_CONFIG_KEYS = set(inspect.signature(generate_run_config).parameters) - {"ignored"}
 _OWN_KEYS = {"valid_raw_dataset_fn", "early_stopping_patience_steps", "steps_per_epoch", "max_steps", "hooks"}
 _OWN_KEYS |= best_checkpoints.KEYS | keras_fit.KEYS
-_EXPORTER = "exporter"
 
 
 def train_estimator(
@@ -79,23 +76,21 @@ def train_estimator(
         train_config = _in_common_steps(train_config, task_config)
     input_fn, valid_fn = _input_fns(input_config, train_config, task_config)
     serving_fn, export_dir = _serving_fn(module, export_config), _export_dir(export_config, task_config)
-    metrics: Optional[Dict[str, Any]] = None
-    watch = EstimatorWatch(estimator, task_config, train_config, valid_fn)
+    eval_spec = _eval_spec(module, valid_fn)
+    watch = EstimatorWatch(estimator, task_config, train_config, eval_spec)
     hooks, max_steps = [*(train_config.get("hooks") or []), *watch.hooks], train_config.get("max_steps")
     if is_group(estimator.config):
         # TensorFlow evaluates during the training in a process of the role evaluator only, which
         # operators do not start.
         spec = train_spec(input_fn, max_steps, hooks, watch.listeners)
-        train_in_group(estimator, spec, module.EvalSpec(valid_fn or input_fn))
+        train_in_group(estimator, spec, eval_spec or module.EvalSpec(input_fn))
     else:
         # Only a process alone reads its rows in the order of its steps, so only there a resumed
         # training can skip some.
         estimator.train(watch.rest_of(input_fn), hooks, max_steps=max_steps, saving_listeners=watch.listeners)
     if not _exports(task_config):
         return None
-    watch.end()
-    if valid_fn is not None:
-        metrics = estimator.evaluate(valid_fn)
+    metrics = watch.end()
     served_by_default(estimator).export_saved_model(export_dir, serving_fn)
     return metrics
 
@@ -133,30 +128,19 @@ def train_estimator_one_worker(
     patience = train_config.get("early_stopping_patience_steps")
     input_fn, valid_fn = _input_fns(input_config, train_config, task_config)
     serving_fn, export_dir = _serving_fn(module, export_config), _export_dir(export_config, task_config)
-    watch = EstimatorWatch(estimator, task_config, train_config, valid_fn)
-    if valid_fn is None:
-        if best or patience is not None:
-            what = "early_stopping_patience_steps" if patience is not None else "exporter_type 'best'"
-            raise ValueError(f"{what} needs rows to evaluate on: set valid_raw_dataset_fn in train_config")
-        estimator.train(watch.rest_of(input_fn), watch.hooks, saving_listeners=watch.listeners)
-        watch.end()
-        served_by_default(estimator).export_saved_model(export_dir, serving_fn)
-        return None
+    if valid_fn is None and (best or patience is not None):
+        what = "early_stopping_patience_steps" if patience is not None else "exporter_type 'best'"
+        raise ValueError(f"{what} needs rows to evaluate on: set valid_raw_dataset_fn in train_config")
+    if best:
+        # The best checkpoint is exported, and kept for that, as by the keys of train_config.
+        chosen = {"best_checkpoint_metric": metric, "best_checkpoint_bigger": bigger}
+        train_config = {"keep_best_checkpoints": 1, **train_config, **chosen}
+    watch = EstimatorWatch(estimator, task_config, train_config, _eval_spec(module, valid_fn), [])
     hooks = watch.hooks + ([] if patience is None else [_patience_hook(module, estimator, metric, bigger, int(patience))])
-    exporter = _exporter(module, best, metric, bigger, serving_fn)
-    metrics, _ = module.train_and_evaluate(
-        estimator,
-        train_spec(watch.rest_of(input_fn), None, hooks, watch.listeners),
-        # All validation rows, at every checkpoint; TensorFlow's default is 100 batches every ten
-        # minutes.
-        module.EvalSpec(valid_fn, steps=None, exporters=[exporter], start_delay_secs=0, throttle_secs=0),
-    )
-    watch.end()
-    # Exporters write below `model_dir` only, and the operator takes its model from
-    # `saved_model_dir`.
-    exported = find_saved_model(os.path.join(estimator.model_dir, "export", _EXPORTER))
-    shutil.copytree(exported, os.path.join(export_dir, os.path.basename(exported)))
-    found: Dict[str, Any] = metrics
+    estimator.train(watch.rest_of(input_fn), hooks, saving_listeners=watch.listeners)
+    found = watch.end()
+    checkpoint = tf.train.latest_checkpoint(os.path.join(estimator.model_dir, best_checkpoints.FOLDER)) if best else None
+    served_by_default(estimator).export_saved_model(export_dir, serving_fn, checkpoint_path=checkpoint)
     return found
 
 
@@ -371,15 +355,12 @@ def _patience_hook(module: Any, estimator: Any, metric: str, bigger: bool, patie
     return make(estimator, metric, patience, run_every_secs=None, run_every_steps=every)
 
 
-def _exporter(module: Any, best: bool, metric: str, bigger: bool, serving_fn: Callable[[], object]) -> Any:
-    base = module.BestExporter if best else module.LatestExporter
+def _eval_spec(module: Any, valid_fn: Optional[InputFn]) -> Any:
+    """Return the spec of evaluations on all validation rows, at every checkpoint; None without rows.
 
-    class ServedExporter(base):  # type: ignore[misc, valid-type]
-        def export(self, estimator: Any, *args: Any, **kwargs: Any) -> Any:
-            return super().export(served_by_default(estimator), *args, **kwargs)
-
-    more = {"compare_fn": improves(metric, bigger)} if best else {}
-    return ServedExporter(name=_EXPORTER, serving_input_receiver_fn=serving_fn, exports_to_keep=1, **more)
+    TensorFlow's default is 100 batches every ten minutes.
+    """
+    return None if valid_fn is None else module.EvalSpec(valid_fn, steps=None, start_delay_secs=0, throttle_secs=0)
 
 
 def _serving_fn(module: Any, export_config: Config) -> Callable[[], Any]:

@@ -7,10 +7,11 @@ the chief evaluates and exports at the end (worker 0 if TF_CONFIG has no chief);
 training, only a process with the role `evaluator` evaluates, which needs the same `model_dir`.
 """
 
+import functools
 import logging
 import math
 import os
-import time
+import sys
 from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional
 
 import tensorflow as tf
@@ -22,7 +23,7 @@ from akdl.engine.run_config import generate_run_config, in_step_workers
 from akdl.estimator.dry_run import Serving, try_evaluation, try_export, try_folders
 from akdl.estimator.four_functions import Functions
 from akdl.estimator.parameters import with_defaults
-from akdl.estimator.train_hooks import GraphChecks, ProgressLog, Report, saving_hooks
+from akdl.estimator.train_hooks import GraphChecks, ProgressLog, Report
 from akdl.runner.config import TaskConfig
 from akdl.tf_version import require_estimator
 from akdl.user_code.command_line import TrainingFailed
@@ -94,23 +95,11 @@ def train(
             intra_op_parallelism_threads=0,
             inter_op_parallelism_threads=0,
             model_dir=model_dir,
-            **{key: settings[key] for key in _RUN_CONFIG_KEYS},
+            **_saving(settings),
         ),
     )
-    # The watch comes first, because it may move the Estimator to the operator's folder.
-    watch = EstimatorWatch(estimator, task_config, {})
-    config, model_dir = estimator.config, estimator.model_dir
-    distributed, chief = estimator_group.is_group(config), estimator_group.is_chief(config)
-    export_dir = export_dir or os.path.join(model_dir, "export")
+    distributed, chief = estimator_group.is_group(estimator.config), estimator_group.is_chief(estimator.config)
     inputs = [functions.input_fn(name, distributed, own_rows) for name in ("train_input_fn", "eval_input_fn")]
-    serving = Serving({}, False)
-    if chief:
-        try_folders({"the model dir": model_dir, "the export dir": export_dir})
-        serving = try_export(functions, config, report)
-        try_evaluation(functions, inputs[1], config)
-    hooks = [GraphChecks(functions.file, serving.variables), *saving_hooks(config, chief, workers > 0), *watch.hooks]
-    max_steps = _max_steps(settings["train_max_steps"], config, workers, report)
-    spec = estimator_group.train_spec(inputs[0], max_steps, hooks, watch.listeners)
     eval_spec = module_of_estimators.EvalSpec(
         inputs[1],
         settings["eval_steps"],
@@ -118,15 +107,26 @@ def train(
         start_delay_secs=settings["eval_start_delay_secs"],
         throttle_secs=settings["eval_throttle_secs"],
     )
-    evaluations = _Evaluations(estimator, eval_spec, report)
+
+    # The watch may move the Estimator to the operator's folder, so its folder is read afterwards.
+    watch = EstimatorWatch(estimator, task_config, {}, eval_spec, [functools.partial(_report_evaluation, report)])
+    config, model_dir = estimator.config, estimator.model_dir
+    export_dir = export_dir or os.path.join(model_dir, "export")
+    serving = Serving({}, False)
+    if chief:
+        try_folders({"the model dir": model_dir, "the export dir": export_dir})
+        serving = try_export(functions, config, report)
+        try_evaluation(functions, inputs[1], config)
+    hooks = [GraphChecks(functions.file, serving.variables), *watch.hooks]
+    max_steps = _max_steps(settings["train_max_steps"], config, workers, report)
+    spec = estimator_group.train_spec(inputs[0], max_steps, hooks, watch.listeners)
     # A training without rows ends without an error, so the steps before and after it are compared.
     before = estimator_group.last_step(estimator) if chief else 0
     try:
         if distributed:
             estimator_group.train_in_group(estimator, spec, eval_spec)
         else:
-            listeners = [*watch.listeners, evaluations]
-            estimator.train(spec.input_fn, spec.hooks, max_steps=spec.max_steps, saving_listeners=listeners)
+            estimator.train(spec.input_fn, spec.hooks, max_steps=spec.max_steps, saving_listeners=watch.listeners)
     except tf.compat.v1.train.NanLossDuringTrainingError as error:
         kept = estimator.latest_checkpoint()
         raise TrainingFailed(
@@ -136,13 +136,24 @@ def train(
     # Only the chief evaluates and exports. The others end here, and their processes with them.
     if not chief:
         return None
-    watch.end()
     estimator_group.require_steps(estimator, before, spec.max_steps)
     served = served_by_default(estimator) if serving.predict_is_default else estimator
-    return _finish(served, functions, evaluations, export_dir, report)
+    return _finish(served, functions, watch, export_dir, report)
 
 
 _RUN_CONFIG_KEYS = ("save_checkpoints_steps", "save_checkpoints_secs", "keep_checkpoint_max", "log_step_count_steps")
+
+
+def _saving(settings: Mapping[str, Any]) -> Dict[str, Any]:
+    """Return the settings of the RunConfig; without checkpoints, TensorFlow still saves at both ends.
+
+    Evaluation and export read the weights from a checkpoint, so there has to be one. TensorFlow
+    saves before the first step and after the last, and between them never for so many steps.
+    """
+    kept = {key: settings[key] for key in _RUN_CONFIG_KEYS}
+    if kept["save_checkpoints_steps"] is None and kept["save_checkpoints_secs"] is None:
+        kept.update(save_checkpoints_steps=sys.maxsize, keep_checkpoint_max=1)
+    return kept
 
 
 def _max_steps(train_max_steps: Optional[int], config: Any, workers: int, report: Report) -> Optional[int]:
@@ -160,14 +171,21 @@ def _max_steps(train_max_steps: Optional[int], config: Any, workers: int, report
     return steps
 
 
-def _finish(estimator: Any, functions: Functions, evaluations: "_Evaluations", export_dir: str, report: Report) -> Result:
+def _report_evaluation(report: Report, checkpoint: str, metrics: Mapping[str, Any]) -> None:
+    values = "  ".join(f"{name} {value:.6g}" for name, value in sorted(metrics.items()) if name != "global_step")
+    report(f"evaluation at step {metrics['global_step']}  {values}")
+    # TensorFlow checks the loss of training steps only.
+    estimator_group.require_number(metrics)
+
+
+def _finish(estimator: Any, functions: Functions, watch: EstimatorWatch, export_dir: str, report: Report) -> Result:
     """Evaluate the last checkpoint, export it, and return the result.
 
     Errors name the checkpoint: the training is not lost, since a second run exports without a step.
     """
     checkpoint = estimator.latest_checkpoint()
     try:
-        metrics = evaluations.of_last_checkpoint()
+        metrics = watch.end() or {}
         exported = os.fsdecode(estimator.export_saved_model(export_dir, functions.receive))
     except TrainingFailed:
         raise
@@ -190,42 +208,3 @@ def _model_fn(functions: Functions, every_steps: Optional[int], report: Report) 
         return spec._replace(training_hooks=[*spec.training_hooks, ProgressLog(spec.loss, every_steps, report)])
 
     return model_fn
-
-
-class _Evaluations(tf.compat.v1.train.CheckpointSaverListener):  # type: ignore[misc]
-    """Evaluates new checkpoints as often as the spec allows, and the last one.
-
-    `tf.estimator.train_and_evaluate` ignores `eval_start_delay_secs` in one process, and it neither
-    evaluates nor exports if a second run has nothing left to train.
-    """
-
-    def __init__(self, estimator: Any, eval_spec: Any, report: Report) -> None:
-        self._estimator = estimator
-        self._spec = eval_spec
-        self._report = report
-        self._metrics: Dict[str, Any] = {}
-        self._evaluated: Optional[str] = None
-
-    def begin(self) -> None:
-        self._next = time.monotonic() + self._spec.start_delay_secs
-        self._trained = False
-
-    def after_save(self, session: Any, global_step_value: int) -> None:
-        # TensorFlow also saves before the first step, where nothing is worth an evaluation.
-        if not self._trained:
-            self._trained = True
-        elif time.monotonic() >= self._next:
-            self._next = time.monotonic() + self._spec.throttle_secs
-            self.of_last_checkpoint()
-
-    def of_last_checkpoint(self) -> Dict[str, Any]:
-        """Evaluate the last checkpoint once; a second call returns the same metrics."""
-        checkpoint = self._estimator.latest_checkpoint()
-        if checkpoint != self._evaluated:
-            self._metrics = self._estimator.evaluate(self._spec.input_fn, self._spec.steps, self._spec.hooks)
-            self._evaluated = checkpoint
-            values = "  ".join(f"{name} {value:.6g}" for name, value in sorted(self._metrics.items()) if name != "global_step")
-            self._report(f"evaluation at step {self._metrics['global_step']}  {values}")
-            # TensorFlow checks the loss of training steps only.
-            estimator_group.require_number(self._metrics)
-        return self._metrics

@@ -1,15 +1,13 @@
 """Hooks of a training with four functions.
 
-They report progress, save the last checkpoint, and check the graph.
+They report progress, and check the graph.
 """
 
-import os
 import time
 from typing import Any, Callable, List, Mapping, Optional
 
 import tensorflow as tf
 
-from akdl.engine.run_config import read_task
 from akdl.estimator.dry_run import variables_in_checkpoint
 from akdl.user_code.module import UserModuleError
 
@@ -54,22 +52,6 @@ class ProgressLog(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
             self._report("this process made no step: its train_input_fn gives no batch, or other workers made all steps")
 
 
-class SaveAtEnd(tf.compat.v1.train.CheckpointSaverHook):  # type: ignore[misc]
-    """Writes one checkpoint at the end of a training without checkpoints.
-
-    Evaluation and export read the weights from a checkpoint, so there has to be one. The parent's
-    other methods would save more often, and are empty here.
-    """
-
-    def __init__(self, folder: str) -> None:
-        super().__init__(folder, save_steps=1)
-
-    def after_create_session(self, *unused: Any) -> None:
-        pass
-
-    before_run = after_run = after_create_session
-
-
 class GraphChecks(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
     """Refuses a graph that would train without end or lacks variables of the export.
 
@@ -101,20 +83,6 @@ class GraphChecks(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
                     f"model_fn in {self._file} makes the variable {name} with shape {shape} in mode PREDICT and with "
                     f"{trained[name]} in mode TRAIN"
                 )
-
-
-def saving_hooks(config: Any, is_chief: bool, in_step: bool) -> List[Any]:
-    """Return the hook that saves at the end if no other hook saves.
-
-    All workers in step take part in saving.
-    """
-    if config.save_checkpoints_steps is not None or config.save_checkpoints_secs is not None:
-        return []
-    if is_chief:
-        return [SaveAtEnd(config.model_dir)]
-    # TensorFlow itself has such a folder for workers besides the chief. The config of workers in
-    # step does not have their number, so it is read from TF_CONFIG.
-    return [SaveAtEnd(os.path.join(config.model_dir, "tmp_{}_{}".format(*read_task(os.environ))))] if in_step else []
 
 
 def _is_changed(variable: Any) -> bool:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -53,33 +50,6 @@ def test_a_process_without_steps_says_so() -> None:
     lines: list[str] = []
     run(0, lambda step: ProgressLog(_loss(), 2, lines.append))
     assert lines == ["this process made no step: its train_input_fn gives no batch, or other workers made all steps"]
-
-
-def test_one_checkpoint_at_the_end(tmp_path: Path) -> None:
-    from akdl.estimator.train_hooks import SaveAtEnd
-
-    run(3, lambda step: SaveAtEnd(str(tmp_path)))
-    assert [path.name for path in tmp_path.glob("*.index")] == ["model.ckpt-3.index"]
-
-
-@pytest.mark.parametrize(
-    ("config", "is_chief", "in_step", "hooks"),
-    [
-        ({"save_checkpoints_steps": 5}, True, False, []),
-        ({"save_checkpoints_secs": 5}, True, True, []),
-        ({}, True, False, ["/m"]),
-        ({}, False, False, []),
-        ({}, False, True, ["/m/tmp_worker_1"]),
-    ],
-)
-def test_who_saves(
-    monkeypatch: pytest.MonkeyPatch, config: dict[str, int], is_chief: bool, in_step: bool, hooks: list[str]
-) -> None:
-    from akdl.estimator.train_hooks import saving_hooks
-
-    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", "index": 1}}))
-    made = SimpleNamespace(**{"model_dir": "/m", "save_checkpoints_steps": None, "save_checkpoints_secs": None, **config})
-    assert [hook._checkpoint_dir for hook in saving_hooks(made, is_chief, in_step)] == hooks
 
 
 @pytest.mark.parametrize(
