@@ -7,7 +7,8 @@ unfinished epoch.
 import json
 import logging
 import tempfile
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
+import time
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -34,6 +35,9 @@ class Plan(NamedTuple):
     `input_fn` returns the training data: one pass over the rows, or infinitely many if `steps`, the
     steps of an epoch, is set. Its argument `seed` fixes the order of the rows. Of `train_config`,
     `seed` and the keys for checkpoints are read.
+
+    A checkpoint is written after every `every_epochs` epochs and after the last one, and in a
+    process alone also when `every_secs` seconds have passed; `callbacks` are further callbacks.
     """
 
     input_fn: Callable[..., Any]
@@ -41,6 +45,9 @@ class Plan(NamedTuple):
     epochs: int
     steps: Optional[int]
     train_config: Mapping[str, Any]
+    every_epochs: int = 1
+    every_secs: Optional[float] = None
+    callbacks: Sequence[Any] = ()
 
 
 def fit(model: Any, plan: Plan, task_config: TaskConfig) -> Any:
@@ -138,10 +145,8 @@ class _Fit:
         watch = TrainingWatch(self._task_config, self._folder, self._is_chief, self._total)
         if self._plan.steps is not None:
             watch.total_steps = self._plan.epochs * self._plan.steps
-        # Checkpoints inside an epoch are of use only to a process that can resume there.
-        every = self._plan.train_config.get("save_checkpoints_steps") if self._is_alone else None
         kind = _EpochCallback if self._by_servers else _StepCallback
-        callback = kind(progress, watch, saved, self._best if self._is_chief else None, every, self._plan.steps)
+        callback = kind(progress, watch, saved, self._best if self._is_chief else None, self._plan, self._is_alone)
         count_metrics_once(self._model)
         history = tf.keras.callbacks.History()
         history.set_model(self._model)
@@ -163,7 +168,7 @@ class _Fit:
                 validation_data=None if valid_fn is None else valid_fn(),
                 # The dataset shuffles.
                 shuffle=False,
-                callbacks=[callback] if end is None else [callback, end],
+                callbacks=[callback, *([] if end is None else [end]), *self._plan.callbacks],
                 # A line per epoch suits logs; the default is a progress bar.
                 verbose=2,
             )
@@ -286,15 +291,18 @@ class _EpochCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
         watch: TrainingWatch,
         saved: Optional[_Saved],
         best: Optional[BestCheckpoints],
-        every_steps: Optional[int],
-        steps: Optional[int],
+        plan: Plan,
+        is_alone: bool,
     ) -> None:
         super().__init__()
         # Otherwise Keras converts the logs for this callback, which reads all metrics from the
         # device after each step.
         self._supports_tf_logs = True
         self._progress, self._watch, self._saved, self._best = progress, watch, saved, best
-        self._every_steps, self._steps = every_steps, steps
+        self._plan = plan
+        # Checkpoints inside an epoch are of use only to a process that can resume there.
+        self._every_steps = plan.train_config.get("save_checkpoints_steps") if is_alone else None
+        self._every_secs, self._saved_at = plan.every_secs if is_alone else None, time.monotonic()
         self._unfinished: Optional[Dict[str, Any]] = None
 
     def on_epoch_end(self, epoch: int, logs: Optional[Mapping[str, Any]] = None) -> None:
@@ -308,7 +316,8 @@ class _EpochCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
         progress.next_epoch()
         progress.logs.append(values)
         self._watch.report(progress.step, _numbers(values))
-        self._save(values)
+        if progress.epoch % self._plan.every_epochs == 0 or progress.epoch >= self._plan.epochs:
+            self._save(values)
 
     def history(self) -> Dict[str, List[Any]]:
         found: Dict[str, List[Any]] = {}
@@ -318,14 +327,14 @@ class _EpochCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
         return found
 
     def _count_steps(self) -> None:
-        self._progress.step += self._steps or 0
+        self._progress.step += self._plan.steps or 0
         self._watch.step_end(self._progress.step, dict)
         self.model.stop_training = self.model.stop_training or self._watch.stop
 
     def _save(self, values: Optional[Mapping[str, object]] = None) -> None:
         if self._saved is None:
             return
-        path = self._saved.save()
+        path, self._saved_at = self._saved.save(), time.monotonic()
         if path is None:
             return
         if self._best is not None and values is not None:
@@ -358,7 +367,8 @@ class _StepCallback(_EpochCallback):
             self.model.stop_training = True
         # A call of several steps may jump over a multiple of `every_steps`, so quotients are
         # compared, not remainders.
-        if watch.stop or (self._every_steps and progress.step // self._every_steps > before // self._every_steps):
+        is_due = self._every_steps and progress.step // self._every_steps > before // self._every_steps
+        if watch.stop or is_due or (self._every_secs and time.monotonic() - self._saved_at >= self._every_secs):
             self._save()
 
     def _count_steps(self) -> None:

@@ -21,6 +21,7 @@ _FILES_OF_TRAINING = (
     "version",
     "graph.pbtxt",
     "model.ckpt-*",
+    "checkpoint-*",
     "atexit_sync_*",
     "events.out.tfevents.*",
     "keras",

@@ -46,7 +46,7 @@ def test_a_checkpoint_comes_with_the_model(io_helper: types.ModuleType, tmp_path
 
 
 def test_only_files_of_training_are_removed(io_helper: types.ModuleType, tmp_path: pathlib.Path) -> None:
-    for name in ("checkpoint", "model.ckpt-7.index", "events.out.tfevents.1", "notes.txt"):
+    for name in ("checkpoint", "model.ckpt-7.index", "checkpoint-7.index", "events.out.tfevents.1", "notes.txt"):
         (tmp_path / name).write_text("x")
     make_model(tmp_path / "export" / "best")
     io_helper.remove_checkpoint_files(str(tmp_path))

@@ -11,7 +11,6 @@ regression. A classifier also returns `detail`, a JSON object with the probabili
 """
 
 import json
-import logging
 import math
 import os
 import time
@@ -19,8 +18,9 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
-from akdl.engine.epoch_end import EpochEnd
+from akdl.engine.epoch_end import Total
 from akdl.engine.inputs import get_columns_parser
+from akdl.engine.keras_fit import Plan, fit
 from akdl.engine.strategy import choose_strategy, require_keras_for, sum_over_workers
 from akdl.features import feature_spec, unsharded
 from akdl.models.tf.keras_sequential.layer_text import OPTIMIZERS, make, parse_call
@@ -30,8 +30,6 @@ from akdl.runner.io_helper import remove_checkpoint_files
 from akdl.runner.tensor_shapes import first_shape
 from akdl.runner.user_params import plain
 from akdl.wire.column_type import type_of
-
-logger = logging.getLogger(__name__)
 
 _BIGGER_IS_BETTER = (
     "auc",
@@ -47,8 +45,8 @@ _BIGGER_IS_BETTER = (
 def main(task_config: TrainTaskConfig) -> None:
     """Train on this worker's rows; the chief exports into `saved_model_dir`.
 
-    Each epoch is a call of `model.fit`, which `EpochEnd` ends at the last row. Keras would
-    otherwise make a step without rows.
+    `akdl.engine.keras_fit` trains, as for scripts with `train_keras_model`: it has the checkpoints,
+    the reports, and the end of an epoch before Keras makes a step without rows.
     """
     params = plain(task_config.user_params)
     if params.get("seed") is not None:
@@ -66,7 +64,6 @@ def main(task_config: TrainTaskConfig) -> None:
     with strategy.scope():
         model = build_model(params["layers"], shape, None if labels is None else len(labels))
         model.compile(_optimizer(params), _loss(labels), metrics=_metrics(labels))
-        checkpoints = _Checkpoints(model, params, task_config)
     total = sum_over_workers(strategy)
     train, valid = _datasets(task_config, params, shape, labels, is_alone=total is None)
     best: Optional[_BestWeights] = None
@@ -74,22 +71,21 @@ def main(task_config: TrainTaskConfig) -> None:
         if valid is None:
             raise ValueError("saveBestOnly needs rows to evaluate on: set validationSplit")
         best = _BestWeights(params["bestMetric"])
-    epoch, epochs = checkpoints.epochs_done, int(params["numEpochs"])
-    while epoch < epochs:
-        end = EpochEnd(train, task_config, total)
-        model.fit(
-            end.data,
-            validation_data=valid,
-            epochs=epochs,
-            initial_epoch=epoch,
-            callbacks=[checkpoints, end, *([] if best is None else [best])],
-            # The dataset shuffles.
-            shuffle=False,
-            # A line per epoch suits logs; the default is a progress bar.
-            verbose=2,
-        )
-        epoch = epoch + 1 if end.is_over else epochs
-    checkpoints.end()
+    _choose_checkpoints(task_config, params, total)
+    epochs, secs = int(params["numEpochs"]), params.get("saveCheckpointsSecs")
+    plan = Plan(
+        lambda seed: train,
+        None if valid is None else lambda: valid,
+        epochs,
+        None,
+        {},
+        # All workers have to write at the same step, and their clocks differ. So a group counts
+        # epochs.
+        every_epochs=epochs if secs and total is None else max(1, round(params["saveCheckpointsEpochs"])),
+        every_secs=secs,
+        callbacks=[] if best is None else [best],
+    )
+    fit(model, plan, task_config)
     if best is not None:
         best.end()
     # Every worker reads the weights, because some variables are sums over all workers.
@@ -279,55 +275,17 @@ def _detail(labels: Sequence[Any], probabilities: Any) -> Any:
     return tf.strings.join(["{", pairs, "}"])
 
 
-class _Checkpoints(tf.keras.callbacks.Callback):  # type: ignore[misc]
-    """Checkpoints in `checkpointFilePath`, from which a training resumes.
-
-    Does nothing without this parameter.
-    """
-
-    def __init__(self, model: Any, params: Mapping[str, Any], task_config: TrainTaskConfig) -> None:
-        super().__init__()
-        self._manager: Any = None
-        self.epochs_done = 0
-        folder = params.get("checkpointFilePath")
-        if folder is None:
-            return
-        self._every_epochs = max(1, round(params["saveCheckpointsEpochs"]))
-        # All workers have to write at the same step, and their clocks differ. So a group counts
-        # epochs.
-        self._every_secs = params.get("saveCheckpointsSecs") if task_config.num_workers == 1 else None
-        self._saved = time.monotonic()
-        self._epochs = tf.Variable(0, dtype=tf.int64, trainable=False)
-        checkpoint = tf.train.Checkpoint(model=model, optimizer=model.optimizer, epochs=self._epochs)
-        if params["removeCheckpointBeforeTraining"]:
-            if task_config.task_type == "chief":
-                remove_checkpoint_files(folder)
-        else:
-            latest = tf.train.latest_checkpoint(folder)
-            if latest is not None:
-                checkpoint.restore(latest)
-                self.epochs_done = int(self._epochs.numpy())
-                logger.info("resumed from %s, after %d epochs", latest, self.epochs_done)
-        # All workers have to write, because some variables are sums over workers. Only the chief's
-        # checkpoint is used.
-        if task_config.task_type != "chief":
-            folder = os.path.join(task_config.work_dir, "checkpoints")
-        self._manager = tf.train.CheckpointManager(checkpoint, folder, max_to_keep=1, checkpoint_name="model.ckpt")
-
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        if self._manager is not None:
-            self._epochs.assign(epoch + 1)
-            if self._every_secs is None and (epoch + 1) % self._every_epochs == 0:
-                self._manager.save()
-
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        if self._manager is not None and self._every_secs and time.monotonic() - self._saved >= self._every_secs:
-            self._manager.save()
-            self._saved = time.monotonic()
-
-    def end(self) -> None:
-        if self._manager is not None:
-            self._manager.save()
+def _choose_checkpoints(task_config: TrainTaskConfig, params: Mapping[str, Any], total: Optional[Total]) -> None:
+    """Set `checkpointFilePath` as the folder of checkpoints, and empty it if the user wants so."""
+    task_config.checkpoint_dir = params.get("checkpointFilePath")
+    if task_config.checkpoint_dir is None or not params["removeCheckpointBeforeTraining"]:
+        return
+    if task_config.task_type == "chief":
+        remove_checkpoint_files(task_config.checkpoint_dir)
+    if total is not None:
+        # The sum makes all workers wait for the chief. Otherwise one of them could resume from a
+        # checkpoint that the chief removes.
+        total([0.0])
 
 
 class _BestWeights(tf.keras.callbacks.Callback):  # type: ignore[misc]
