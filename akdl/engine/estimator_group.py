@@ -114,6 +114,27 @@ def train_spec(input_fn: Any, max_steps: Optional[int], hooks: Sequence[object],
     return kind(input_fn, max_steps, hooks, saving_listeners=listeners)
 
 
+def served_by_default(estimator: Any) -> Any:
+    """Return the estimator with its "predict" signature as the default signature too.
+
+    The default signature of TensorFlow's own estimators takes serialized Examples, and TensorFlow
+    leaves it out of an export that takes tensors. A predictor that names no signature would then
+    find nothing.
+    """
+    module = require_estimator()
+    default = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+
+    def model_fn(features: Any, labels: Any, mode: Any, config: Any) -> Any:
+        spec = estimator.model_fn(features, labels, mode, config)
+        outputs = dict(spec.export_outputs or {})
+        if isinstance(outputs.get("predict"), module.export.PredictOutput):
+            outputs[default] = outputs["predict"]
+            return spec._replace(export_outputs=outputs)
+        return spec
+
+    return module.Estimator(model_fn, model_dir=estimator.model_dir, config=estimator.config)
+
+
 class _WaitForChief(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
     """Hook of a worker that waits until the chief has initialized the variables.
 

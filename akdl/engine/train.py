@@ -26,9 +26,8 @@ import tensorflow as tf
 
 from akdl.engine import best_checkpoints, inputs, keras_fit
 from akdl.engine.common_steps import CommonSteps, count_rows
-from akdl.engine.estimator_group import is_group, train_in_group, train_spec
+from akdl.engine.estimator_group import is_group, served_by_default, train_in_group, train_spec
 from akdl.engine.estimator_watch import EstimatorWatch
-from akdl.engine.export import served_by_default
 from akdl.engine.keras_fit import Plan, fit, steps_per_execution
 from akdl.engine.run_config import generate_run_config
 from akdl.engine.strategy import is_parameter_server_strategy, require_keras_for

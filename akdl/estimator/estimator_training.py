@@ -18,7 +18,6 @@ import tensorflow as tf
 
 from akdl.engine import estimator_group
 from akdl.engine.estimator_watch import EstimatorWatch
-from akdl.engine.export import served_by_default
 from akdl.engine.run_config import generate_run_config, in_step_workers
 from akdl.estimator.dry_run import Serving, try_evaluation, try_export, try_folders
 from akdl.estimator.four_functions import Functions
@@ -137,7 +136,7 @@ def train(
     if not chief:
         return None
     estimator_group.require_steps(estimator, before, spec.max_steps)
-    served = served_by_default(estimator) if serving.predict_is_default else estimator
+    served = estimator_group.served_by_default(estimator) if serving.predict_is_default else estimator
     return _finish(served, functions, watch, export_dir, report)
 
 

@@ -12,7 +12,6 @@ from typing import Any, Callable, Mapping
 
 import tensorflow as tf
 
-from akdl.engine.export import improves
 from akdl.tf_version import require_estimator
 
 _estimator = require_estimator("akdl.estimator.exporters")
@@ -54,8 +53,7 @@ class _BestExporter(_estimator.Exporter):  # type: ignore[misc, name-defined]
 
     def __init__(self, exporter: Any, metric: str, bigger: bool) -> None:
         self._exporter = exporter
-        self._improves = improves(metric, bigger)
-        self._metric = metric
+        self._metric, self._sign = metric, -1.0 if bigger else 1.0
 
     @property
     def name(self) -> str:
@@ -64,20 +62,24 @@ class _BestExporter(_estimator.Exporter):  # type: ignore[misc, name-defined]
     def export(
         self, estimator: Any, export_path: str, checkpoint_path: str, eval_result: Any, is_the_final_export: bool
     ) -> Any:
-        kept, best = os.path.join(export_path, "best.json"), None
+        if self._metric not in eval_result:
+            raise ValueError(
+                f"the best export is chosen by {self._metric!r}, but the evaluation has only {', '.join(sorted(eval_result))}: "
+                "choose one of these metrics"
+            )
+        kept, value = os.path.join(export_path, "best.json"), float(eval_result[self._metric])
         if tf.io.gfile.exists(kept):
             with tf.io.gfile.GFile(kept) as file:
-                best = json.loads(file.read())
-        # The first evaluation is compared with itself, so that a missing metric is an error at once
-        # and not in the second evaluation.
-        if not self._improves(best or eval_result, eval_result) and best is not None:
-            return None
+                best = json.loads(file.read()).get(self._metric)
+            # A NaN is never better, and compares as false.
+            if best is not None and not self._sign * value < self._sign * best:
+                return None
         exported = self._exporter.export(estimator, export_path, checkpoint_path, eval_result, is_the_final_export)
         # The model is exported before its evaluation is recorded, and the record appears by a
         # rename. A process killed in between exports one model too many, but never misses a better
         # one.
         with tf.io.gfile.GFile(kept + ".new", "w") as file:
-            file.write(json.dumps({self._metric: float(eval_result[self._metric])}))
+            file.write(json.dumps({self._metric: value}))
         tf.io.gfile.rename(kept + ".new", kept, overwrite=True)
         return exported
 

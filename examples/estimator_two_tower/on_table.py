@@ -9,8 +9,7 @@ from click_flags import flags_from
 from click_model import make_estimator
 from two_tower import eval_spec, train_spec
 
-from akdl.engine.estimator_group import is_chief
-from akdl.engine.export import served_by_default
+from akdl.engine.estimator_group import is_chief, served_by_default
 from akdl.engine.inputs import get_feature_placeholders
 from akdl.estimator.group import train_and_evaluate
 from akdl.tf_version import require_estimator

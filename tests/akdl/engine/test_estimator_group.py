@@ -33,3 +33,25 @@ def test_one_process_is_the_chief(cluster: dict[str, Any], chiefs: Any, monkeypa
         assert is_group(config)
         found += [(role, index)] * is_chief(config)
     assert found == chiefs
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+@pytest.mark.parametrize("has_predict", [True, False])
+def test_the_predict_signature_becomes_the_default_one(has_predict: bool) -> None:
+    import tensorflow as tf
+
+    from akdl.engine.estimator_group import served_by_default
+
+    export = tf.estimator.export
+
+    def model_fn(features: Any, labels: Any, mode: str, config: Any) -> Any:
+        outputs = {"serving_default": export.RegressionOutput(tf.constant([1.0]))}
+        if has_predict:
+            outputs["predict"] = export.PredictOutput({"y": tf.constant([2.0])})
+        return tf.estimator.EstimatorSpec(mode, predictions={"y": tf.constant([2.0])}, export_outputs=outputs)
+
+    made = served_by_default(SimpleNamespace(model_fn=model_fn, model_dir=None, config=tf.estimator.RunConfig("unused")))
+    with tf.Graph().as_default():
+        outputs = made.model_fn({}, None, tf.estimator.ModeKeys.PREDICT, made.config).export_outputs
+    kind = export.PredictOutput if has_predict else export.RegressionOutput
+    assert isinstance(outputs["serving_default"], kind) and ("predict" in outputs) == has_predict

@@ -61,6 +61,18 @@ def test_the_best_model_over_several_runs(trained: Any, tmp_path: Path) -> None:
     assert (tmp_path / "best" / "best.json").read_text() == '{"auc": 0.8}'
 
 
+def test_the_best_model_by_a_metric_whose_smaller_values_are_better(trained: Any, tmp_path: Path) -> None:
+    from akdl.estimator.exporters import model_best_exporter
+
+    def exports(auc: float) -> list[str]:
+        run(model_best_exporter("best", spec(), metric="loss", bigger=False), trained, tmp_path, auc)
+        return [path.name for path in (tmp_path / "best").iterdir() if path.name.isdigit()]
+
+    first = exports(0.7)
+    assert len(first) == 1 and exports(0.6) == first == exports(0.7) == exports(float("nan"))
+    assert exports(0.8) != first
+
+
 def test_a_metric_that_is_missing_is_an_error_at_once(trained: Any, tmp_path: Path) -> None:
     from akdl.estimator.exporters import model_best_exporter
 
