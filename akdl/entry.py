@@ -43,7 +43,7 @@ from akdl.rows.once_rows import OnceRows
 from akdl.rows.stream_rows import StreamRows
 from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TaskConfig, TrainTaskConfig
 from akdl.runner.context import Share, TFContext
-from akdl.runner.cuts import CheckpointError, Cuts
+from akdl.runner.cuts import Cuts, StateError
 from akdl.runner.extra_inputs import ExtraInput, text_path, write_text
 from akdl.runner.kept_failure import LATEST_CHECKPOINT, PRIVATE_FOLDER, SAVED_MODEL, keep_failure, seed_python, seed_tensorflow
 from akdl.runner.output_writer import OutputWriter
@@ -350,7 +350,7 @@ def _failure_of(surroundings: Surroundings) -> Optional[Failure]:
 
 def described(error: BaseException, task: Task) -> Failure:
     """Return an exception of the script as data, without akdl's own frames in the traceback."""
-    if isinstance(error, (ScriptError, ModelError, LostModel, CheckpointError)):
+    if isinstance(error, (ScriptError, ModelError, LostModel, StateError)):
         return Failure(type="ScriptError", message=str(error))
     if isinstance(error, SystemExit):
         code = repr(error.code) if isinstance(error.code, (int, str)) else f"a {type(error.code).__name__}"

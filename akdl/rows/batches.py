@@ -204,7 +204,7 @@ def following(dataset: Any, rows: StreamRows) -> Any:
             rows.handed = (number + 1) * rows.batch_size
             return batch
 
-        # Only the class changes, because functions of TensorFlow know iterators by their class.
+        # Only the class changes, because functions of TensorFlow accept no other iterators than their own.
         iterator.__class__ = type(of_rows.__name__, (of_rows,), {"__next__": following_batch, "get_next": following_batch})
         return iterator
 

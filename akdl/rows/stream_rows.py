@@ -30,7 +30,7 @@ class Held(NamedTuple):
 class StreamRows(ArrivingRows):
     """This worker's rows, read from the channel by a separate thread at the script's pace.
 
-    `akdl.runner.cuts` sets three functions, which are told how far the script is. `on_finished` gets
+    `akdl.runner.cuts` sets three functions, which receive how far the script is. `on_finished` gets
     the number of rows that the script received before its dataset was asked for more, in the thread
     that reads. `on_reached` gets the same number, batch by batch, in the thread of a script that
     iterates over `batches` itself. `on_loose` is called where neither is known: TensorFlow may keep

@@ -250,7 +250,7 @@ class StreamTaskConfig(TaskConfig):
             every_rows: Save also when so many rows have been finished since the last save.
 
         Raises:
-            CheckpointError: The process belongs to a group, or a batch has been read before.
+            StateError: The process belongs to a group, or a batch has been read before.
             TypeError: `state` is none of these, or `restore` is missing.
         """
         if self._cuts is None:

@@ -2,7 +2,7 @@
 
 At a cut the script has finished all rows before it, and has written all of their output. The rows leave Flink's state and the
 output leaves for Flink in one step, so every checkpoint of Flink has both of them or neither, whenever it comes. That makes the
-output of a script exactly once without holding up the barrier of a checkpoint, and without a word in the script.
+output of a script exactly once. No barrier of a checkpoint has to wait for it, and the script needs no further line.
 
 Which places are cuts depends on the script:
 
@@ -37,7 +37,7 @@ Action = Callable[[str], object]  # with the path of a folder
 MOST_STATE_BYTES = 1 << 30
 
 
-class CheckpointError(RuntimeError):
+class StateError(RuntimeError):
     """The state of a script could not be saved or restored."""
 
 
@@ -47,7 +47,7 @@ class Cuts:
     The numbers of rows count from this start.
 
     Args:
-        rows: The rows of the script; they tell this object how far it is with them.
+        rows: The rows of the script, which report here how far it is with them.
         writer: Sends the cuts, between the rows that the script writes.
         task: Settings: whether the script commits, and when its state is saved.
         state: The state that an earlier process saved before the first of these rows; empty for none.
@@ -87,14 +87,14 @@ class Cuts:
             True if there was one.
         """
         if not self._is_alone:
-            raise CheckpointError(
+            raise StateError(
                 "task_config.checkpoint: expected a script without a group, got one of several processes: their states would "
                 "belong to different steps. Set numWorkers=1 and numPSs=0"
             )
         if self._saves is not None:
-            raise CheckpointError("task_config.checkpoint was called before: save all of the state with one call")
+            raise StateError("task_config.checkpoint was called before: save all of the state with one call")
         if self._rows.given:
-            raise CheckpointError("task_config.checkpoint: call it before the first batch is read")
+            raise StateError("task_config.checkpoint: call it before the first batch is read")
         if self._state:
             _restore(self._state, restore, self._folder)
         self._saves = _Saves(save, self._save_every_s, self._most_unsaved, every_rows, self._folder)
@@ -186,7 +186,7 @@ class _Saves:
             state = _packed(self._action, self._folder)
         except Exception as error:
             if is_last or taken_bytes - self._bytes > self._most_bytes:
-                raise CheckpointError(
+                raise StateError(
                     f"the script's state could not be saved since row {self.rows}, and {rows} rows have been learnt: "
                     f"{type(error).__name__}: {error}"
                 ) from error
@@ -210,7 +210,7 @@ def _packed(save: Action, work_dir: str) -> bytes:
             for name in sorted(os.listdir(folder)):
                 archive.add(os.path.join(folder, name), name)
         if packed.tell() > MOST_STATE_BYTES:
-            raise CheckpointError(f"expected at most {MOST_STATE_BYTES} bytes of state, got {packed.tell()}")
+            raise StateError(f"expected at most {MOST_STATE_BYTES} bytes of state, got {packed.tell()}")
         return packed.getvalue()
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -68,6 +68,6 @@ def _path(folder: str) -> str:
 
 
 def _read(checkpoint: Any, folder: str) -> None:
-    # Variables that are made later, as those of an optimizer are with its first step, get their
+    # Variables that are made later, such as an optimizer makes with its first step, get their
     # values then. What exists already has to be in the files.
     checkpoint.read(_path(folder)).assert_existing_objects_matched()

@@ -62,8 +62,7 @@ class Member:
         self._changed = threading.Condition()
         self._process = ScriptProcess(settings, group, index, attempt, self._changed)
         output = WrittenQueue(holds_output, self._process.private_folder)
-        commits = settings.replay == UNCOMMITTED
-        self._session = Session(attempt, settings.queue_bytes, self._process.name, output, commits)
+        self._session = Session(attempt, settings.queue_bytes, self._process.name, output, settings.replay == UNCOMMITTED)
         self._extra = ExtraInputs(self._session, self._process)
         known = None if before is None else before._membership
         self._membership: Membership = Membership(settings, index, attempt, self._changed, self._state, known)
@@ -86,7 +85,6 @@ class Member:
             raise
 
     def set_cluster(self, addresses: Sequence[Address], state: bytes = b"") -> None:
-        """Give the process the addresses of the group, and the state that its script had saved; then it calls `main`."""
         config = tf_config(self._index, self._settings.num_workers, [address.tensorflow for address in addresses])
         cluster = self._extra.settle(addresses, config)
         cluster.state = state
@@ -178,8 +176,7 @@ class Member:
 
     @property
     def unanswered_s(self) -> float:
-        sent = self._heartbeat_sent
-        return 0.0 if sent is None else time.monotonic() - sent
+        return 0.0 if (sent := self._heartbeat_sent) is None else time.monotonic() - sent
 
     @property
     def _has_outcome(self) -> bool:
@@ -252,8 +249,7 @@ class Member:
 
     def _take_rows(self, wait: bool) -> list[WrittenRows]:
         """Take what the script wrote, with the lock held; without rows, wait for a change first if `wait` is set."""
-        # There may be new input, and there will be room for output, for which gRPC's threads wait.
-        self._changed.notify_all()
+        self._changed.notify_all()  # gRPC's threads wait for new input, and for room that there will be for output
         if wait and not self._session.has_rows:
             self._changed.wait(HEARTBEAT_S)
         return self._session.take_rows()
@@ -332,8 +328,7 @@ class Member:
     def _failed_process(self) -> TaskError | None:
         """Return the error of the script or its process; the echo of another member's failure only after a while."""
         session, child = self._session, self._process.child
-        # The exit is read first: a process reports its outcome before it exits, never after.
-        status = child.exit_status
+        status = child.exit_status  # read first: a process reports its outcome before it exits, never after
         failure = session.failure
         if failure is None and (status is None or (self._has_outcome and status != REFUSED_ROWS)):
             return self._extra.error

@@ -136,7 +136,7 @@ class Session:
         """True until the bound is reached. One message may exceed it, so a large row passes too.
 
         Rows that wait for a cut do not count: a script that waited for them to leave would never ask
-        for the next batch, and so make none.
+        for the next batch, which makes the cut.
         """
         return self._output.ready_bytes < self._queue_bytes
 

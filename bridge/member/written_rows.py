@@ -20,7 +20,7 @@ class WrittenRows:
     here keeps them: a row may take hundreds of megabytes.
     """
 
-    def __init__(self, output: wire.Output, file: _File | None = None) -> None:
+    def __init__(self, output: wire.Output, file: _SpillFile | None = None) -> None:
         self.count = output.rows.rows
         self.size = output.ByteSize()
         self.cut = 0
@@ -52,7 +52,7 @@ class WrittenQueue:
         self._ready: list[WrittenRows] = []
         self._held: list[WrittenRows] = []
         self._held_bytes = 0
-        self._file: _File | None = None
+        self._file: _SpillFile | None = None
         self.ready_bytes = 0
 
     def add(self, output: wire.Output) -> None:
@@ -76,7 +76,7 @@ class WrittenQueue:
             self.ready_bytes += self._ready[-1].size
             return
         if self._held_bytes > MOST_HELD_BYTES and self._file is None:
-            self._file = _File(self._folder)
+            self._file = _SpillFile(self._folder)
         self._held.append(WrittenRows(output, self._file))
         self._held_bytes += self._held[-1].size
 
@@ -97,7 +97,7 @@ class WrittenQueue:
         return taken
 
 
-class _File:
+class _SpillFile:
     """A file without a name, which the kernel removes with the last reference to this object, or with the process."""
 
     def __init__(self, folder: str) -> None:
@@ -126,7 +126,7 @@ def _in_memory(rows: wire.Rows) -> Callable[[], wire.Rows]:
     return lambda: rows
 
 
-def _on_disk(rows: wire.Rows, file: _File) -> Callable[[], wire.Rows]:
+def _on_disk(rows: wire.Rows, file: _SpillFile) -> Callable[[], wire.Rows]:
     content = rows.SerializeToString()
     place, size = file.append(content), len(content)
     return lambda: wire.Rows.FromString(file.read(place, size))

@@ -16,7 +16,8 @@ from operators import resetEnv
 from tests.support.deadline import DEADLINE_S
 from tests.support.environment import ENVIRONMENT
 
-pytestmark = [pytest.mark.estimator, pytest.mark.flink, pytest.mark.tf, pytest.mark.slow]
+# A fork of a process that has TensorFlow once hung in `fit`, so the scripts of examples get processes of their own.
+pytestmark = [pytest.mark.estimator, pytest.mark.flink, pytest.mark.tf, pytest.mark.slow, pytest.mark.own_processes]
 EXAMPLES = pathlib.Path(__file__).parent.parent.parent / "examples"
 
 

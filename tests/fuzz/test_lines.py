@@ -90,7 +90,7 @@ def test_a_session_in_any_order_loses_no_rows() -> None:
                 elif step == 1:
                     session.report(spoilt(rng, Progress(rows_read=3, report=Report(number=1, metrics={"loss": 0.5}))))
                 elif step == 2:
-                    output = spoilt(rng, Output(rows=Rows(rows=2), committed=1))
+                    output = spoilt(rng, Output(rows=Rows(rows=2), cut=1))
                     session.add_rows(output)
                     written += output.rows.rows
                 elif step == 3:

@@ -259,7 +259,7 @@ PLANTED: list[tuple[Plant, str, int, str]] = [
 ]
 FOUND: list[tuple[Plant, str, int, str]] = [
     (a_script_that_starts_again_does_not_know_who_has_left, "stream", 139, "did not report or connect"),
-    (a_script_that_starts_again_forgets_whom_it_knew, "stream", 1000365, "the chief does not answer at host-0"),
+    (a_script_that_starts_again_forgets_whom_it_knew, "stream", 1000595, "the chief does not answer at host-0"),
     (a_script_starts_again_after_its_group_has_ended, "stream", 36, "the chief has not answered"),
     (a_script_that_starts_again_dissolves_its_group, "stream", 423, "was not complete within the 6 s"),
     (a_chief_that_has_left_is_waited_for, "group", 27, "the chief has not answered"),

@@ -13,7 +13,7 @@ from akdl.rows.stream_rows import StreamRows
 from akdl.runner import cuts as cuts_module
 from akdl.runner.config import StreamTaskConfig
 from akdl.runner.context import TFContext
-from akdl.runner.cuts import CheckpointError, Cuts
+from akdl.runner.cuts import Cuts, StateError
 from akdl.wire import Task
 from tests.akdl.rows.test_file_rows import COLUMNS, Feed
 from tests.support.leftovers import wait_until
@@ -216,18 +216,14 @@ def test_failed_save_keeps_the_last_one_and_is_an_error_at_the_end(
         state["sum"] += _sum_of(batch)
     assert script.writer.cuts == [10]
     assert "could not be saved after 20 rows, so the one after 10 rows stays: OSError: the disk is full" in caplog.text
-    with pytest.raises(
-        CheckpointError, match="could not be saved since row 10, and 25 rows have been learnt: OSError: the disk"
-    ):
+    with pytest.raises(StateError, match="could not be saved since row 10, and 25 rows have been learnt: OSError: the disk"):
         script.cuts.end()
 
 
 def test_saves_that_fail_for_too_many_bytes_fail_the_script(folder: pathlib.Path) -> None:
     script = Script(folder, most_unsaved=1)
     script.config.checkpoint(lambda folder: 1 / 0, print)
-    with pytest.raises(
-        CheckpointError, match="could not be saved since row 0, and 10 rows have been learnt: ZeroDivisionError"
-    ):
+    with pytest.raises(StateError, match="could not be saved since row 0, and 10 rows have been learnt: ZeroDivisionError"):
         list(script.batches())
 
 
@@ -236,7 +232,7 @@ def test_state_that_is_too_large_is_not_saved(folder: pathlib.Path, monkeypatch:
     script, (_, save, restore) = Script(folder), _learner()
     script.config.checkpoint(save, restore)
     list(script.batches())
-    with pytest.raises(CheckpointError, match="expected at most 100 bytes of state, got "):
+    with pytest.raises(StateError, match="expected at most 100 bytes of state, got "):
         script.cuts.end()
 
 
@@ -250,12 +246,12 @@ def test_state_that_is_too_large_is_not_saved(folder: pathlib.Path, monkeypatch:
 def test_checkpoint_that_comes_too_late_is_refused(folder: pathlib.Path, prepare: Any, message: str) -> None:
     script = Script(folder)
     prepare(script)
-    with pytest.raises(CheckpointError, match=message):
+    with pytest.raises(StateError, match=message):
         script.config.checkpoint(print, print)
 
 
 def test_group_is_refused_by_name(folder: pathlib.Path) -> None:
-    with pytest.raises(CheckpointError, match="expected a script without a group.*numWorkers=1 and numPSs=0"):
+    with pytest.raises(StateError, match="expected a script without a group.*numWorkers=1 and numPSs=0"):
         Script(folder, is_alone=False).config.checkpoint(print, print)
 
 

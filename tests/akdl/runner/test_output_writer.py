@@ -165,7 +165,7 @@ def test_nothing_is_written_after_the_end(channel: Channel) -> None:
     writer.write(row(1))
     writer.close()
     assert not writer.has_refused
-    for write in (lambda: writer.write(row(2)), lambda: writer.write_batch({"x": [3]}), lambda: writer.commit(1)):
+    for write in (lambda: writer.write(row(2)), lambda: writer.write_batch({"x": [3]}), lambda: writer.cut(1, at_once=True)):
         with pytest.raises(RuntimeError, match="the script's main has returned"):
             write()
     assert writer.has_refused and writer.rows_written == 1

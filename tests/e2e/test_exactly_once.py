@@ -1,0 +1,89 @@
+"""Scripts that are killed at the worst moment: every row changes the state once, and its output leaves once."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from typing import Any
+
+import pytest
+
+from operators import StreamOperator, TensorFlow2StreamOp, resetEnv, useLocalEnv
+from tests.e2e.test_stream_checkpoints import checkpoints
+from tests.support.leftovers import DEADLINE_S
+
+pytestmark = [pytest.mark.flink, pytest.mark.tf]
+
+ROWS, PER_SECOND = 2000, 400  # a source that is slower than the scripts, or all rows arrive before the first checkpoint
+# The script has written its results, and has not asked for more: its rows are unfinished, also in the checkpoints that come then.
+DIES = """
+import glob, os, re, signal, time
+def latest():
+    return max([int(re.search("chk-([0-9]+)/", path)[1]) for path in glob.glob(CHECKPOINTS)], default=0)
+def die():
+    if not os.path.exists(KILLED):
+        open(KILLED, "w").close()
+        first = latest()
+        while latest() < first + 2:
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+PLAIN = """
+def main(config):
+    seen = 0
+    for rows in config.tf_context.batches(50):
+        config.output_writer.write_batch({"id": rows["id"], "total": rows["id"]})
+        seen += len(rows["id"])
+        if seen >= 500:
+            die()
+"""
+LEARNS = """
+import tensorflow as tf
+def main(config):
+    total = tf.Variable(0, dtype=tf.int64)
+    config.checkpoint(tf.train.Checkpoint(total=total), every_rows=200)
+    for rows in config.tf_context.batches(50):
+        totals = total + tf.cumsum(rows["id"])
+        total.assign(totals[-1])
+        config.output_writer.write_batch({"id": rows["id"], "total": totals})
+        if int(rows["id"][-1]) >= 1120:
+            die()
+"""
+
+
+@pytest.mark.fault("jobs", "A killed script repeats no row and loses none, nor does the state that it learns")
+@pytest.mark.timeout(10 * DEADLINE_S)
+def test_killed_scripts_give_each_row_once_and_learn_it_once(tmp_path: pathlib.Path) -> None:
+    table_env = useLocalEnv(1, checkpoints(tmp_path)).stenv
+    table_env.execute_sql(
+        "CREATE TEMPORARY TABLE ids (id BIGINT) WITH ('connector' = 'datagen', 'fields.id.kind' = 'sequence', "
+        f"'fields.id.start' = '1', 'fields.id.end' = '{ROWS}', 'rows-per-second' = '{PER_SECOND}')"
+    )
+    source = StreamOperator.fromTable(table_env.from_path("ids"))
+    statements = table_env.create_statement_set()
+    for name, text in (("plain", PLAIN), ("learns", LEARNS)):
+        script = tmp_path / f"{name}.py"
+        paths = {"KILLED": tmp_path / f"{name}.killed", "CHECKPOINTS": tmp_path / "checkpoints" / "*" / "chk-*" / "_metadata"}
+        script.write_text("".join(f"{what} = {str(path)!r}\n" for what, path in paths.items()) + DIES + text)
+        table_env.execute_sql(
+            f"CREATE TEMPORARY TABLE {name} (id BIGINT, total BIGINT) WITH ('connector' = 'filesystem', 'format' = 'csv', "
+            f"'path' = '{tmp_path / name}')"
+        )
+        op = TensorFlow2StreamOp(
+            userFiles=[str(script)],
+            mainScriptFile=str(script),
+            numWorkers=1,
+            numPSs=0,
+            outputSchemaStr="id BIGINT, total BIGINT",
+        )
+        statements.add_insert(name, source.link(op).getOutputTable())
+    statements.execute().wait()
+    resetEnv()
+    assert _final(tmp_path / "plain") == [(id, id) for id in range(1, ROWS + 1)]
+    assert _final(tmp_path / "learns") == [(id, id * (id + 1) // 2) for id in range(1, ROWS + 1)]
+    assert all(os.path.exists(tmp_path / f"{name}.killed") for name in ("plain", "learns")), "both were killed"
+
+
+def _final(folder: pathlib.Path) -> list[tuple[Any, ...]]:
+    lines = [line for path in folder.rglob("part-*") for line in path.read_text().splitlines()]
+    return sorted(tuple(map(int, line.split(","))) for line in lines)
