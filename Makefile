@@ -5,7 +5,7 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: setup demo bench test test-all durations test-unit test-process test-tf test-flink test-slow test-network test-kafka test-goodput test-flinks test-installs test-versions test-jars coverage fuzz simulate soak soak-kafka check fmt proto docs docs-links pictures screenshots versions release dist clean
+.PHONY: setup demo bench test durations test-unit test-process test-tf test-flink test-slow test-network test-kafka test-goodput test-flinks test-installs test-versions test-jars coverage fuzz simulate soak soak-kafka check fmt proto docs docs-links pictures screenshots versions release dist clean
 
 STUBS := operators/params/accessors.pyi
 
@@ -35,8 +35,7 @@ ARCHIVE := .venv/flink.jsa
 $(ARCHIVE): $(INSTALLED)
 	$(BIN)/python -m tests.support.class_archive
 
-SIDE_BY_SIDE := --dist loadfile --no-loadscope-reorder
-PLAIN := -m 'not (cluster or slow)' --numprocesses $(TESTS_AT_ONCE) $(SIDE_BY_SIDE)
+PLAIN := -m 'not (cluster or slow)' --numprocesses $(TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder
 test: setup $(ARCHIVE)
 	AKDL_TEST_DURATIONS=build/durations/test.json $(PYTEST) $(PLAIN)
 
@@ -54,11 +53,7 @@ coverage: setup $(ARCHIVE)
 
 # Clusters of several TaskManagers, groups that train in jobs, other versions, examples and benchmarks.
 test-slow: setup $(ARCHIVE)
-	AKDL_TEST_DURATIONS=build/durations/test-slow.json $(PYTEST) -m 'cluster or slow' --numprocesses $(SLOW_TESTS_AT_ONCE) $(SIDE_BY_SIDE)
-
-# Both in one run: the fast tests of a file share what its slow ones have started, and short files fill up the end of long ones.
-test-all: setup $(ARCHIVE)
-	AKDL_TEST_DURATIONS=build/durations/test-all.json $(PYTEST) --numprocesses $(SLOW_TESTS_AT_ONCE) $(SIDE_BY_SIDE)
+	AKDL_TEST_DURATIONS=build/durations/test-slow.json $(PYTEST) -m 'cluster or slow' --numprocesses $(SLOW_TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder
 
 # The tiers of `make test`, each alone.
 test-unit: setup
