@@ -85,6 +85,22 @@ class StreamRows(ArrivingRows):
         with self._changed:
             self._changed.wait_for(lambda: self.taken != self._reported, timeout_s)
 
+    def wait_for_batch(self, after: int, timeout_s: float) -> bool:
+        """Wait until the batch behind so many rows has arrived, or the stream has ended; tell whether it did in time.
+
+        It also returns where the rows that wait here are as many as there is room for.
+        """
+        with self._changed, self._counted_as_waiting():
+            return self._changed.wait_for(
+                lambda: (
+                    self.count - after >= self.batch_size
+                    or self._held_bytes >= HELD_BYTES
+                    or self._complete
+                    or self._error is not None
+                ),
+                timeout_s,
+            )
+
     def file(self) -> str:
         raise RuntimeError("rows of a stream are not kept in files: read them from dataset_fn()")
 

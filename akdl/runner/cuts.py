@@ -70,10 +70,10 @@ class Cuts:
     def commit(self, rows: int) -> None:
         """Make a cut behind so many rows, or with a state one of the places at which it may be saved."""
         self._has_committed = True
-        if self._saves is not None:
-            self.reach(rows)
-        else:
+        if self._saves is None:
             self._writer.cut(rows, at_once=True)
+        else:
+            self.reach(rows)
 
     @property
     def takes_commits(self) -> bool:
@@ -105,7 +105,11 @@ class Cuts:
         self._done = max(self._done, rows)
         if self._saves is None:
             self._cut(rows)
-        elif self._saves.is_due(rows, self._rows.taken_bytes):
+            return
+        # Output leaves with a save, so a stream whose rows stay away must not keep it back: the script waits here for its next
+        # batch, where it can still save.
+        seconds = self._saves.seconds_left(rows, self._rows.taken_bytes)
+        if seconds is not None and not (seconds > 0 and self._rows.wait_for_batch(rows, seconds)):
             self._save(rows)
 
     def end(self) -> None:
@@ -172,12 +176,14 @@ class _Saves:
         self.rows = 0  # finished at the last good save
         self.count = 0
 
-    def is_due(self, rows: int, taken_bytes: int) -> bool:
+    def seconds_left(self, rows: int, taken_bytes: int) -> Optional[float]:
+        """Return the seconds until the next save is due; None where there is nothing new to save."""
         if rows == self.rows:
-            return False
-        if self._every_rows is not None and rows - self.rows >= self._every_rows:
-            return True
-        return time.monotonic() - self._tried >= self._every_s or taken_bytes - self._bytes > self._most_bytes // 2
+            return None
+        is_far = self._every_rows is not None and rows - self.rows >= self._every_rows
+        if is_far or taken_bytes - self._bytes > self._most_bytes // 2:
+            return 0.0
+        return max(0.0, self._tried + self._every_s - time.monotonic())
 
     def save(self, rows: int, taken_bytes: int, is_last: bool) -> Optional[bytes]:
         """Return the state, or None where it could not be saved and the last one may stand in for it."""
