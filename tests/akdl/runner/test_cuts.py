@@ -146,7 +146,7 @@ def test_reading_ahead_is_warned_about_once(folder: pathlib.Path, caplog: pytest
     next(ahead)
     script.feed.chunk(25)
     script.feed.end()
-    wait_until(lambda: 25 in script.writer.cuts, "rows that the script has not got were passed")
+    wait_until(lambda: 26 in script.writer.cuts, "rows that the script has not got were passed")
     list(ahead)
     assert sum("read ahead" in record.message for record in caplog.records) == 1
 
