@@ -157,8 +157,11 @@ def cuts_of(task: Task, cluster: Cluster, rows: AnyRows, writer: OutputWriter) -
     """Return the cuts of a script whose rows come from a stream; a bounded table starts again from its first row."""
     if not isinstance(rows, StreamRows) or rows.is_once:
         return None
-    members = json.loads(cluster.tf_config)["cluster"].values()
-    return Cuts(rows, writer, task, cluster.state, is_alone=sum(map(len, members)) == 1)
+    return Cuts(rows, writer, task, cluster.state, _is_alone(json.loads(cluster.tf_config)["cluster"]))
+
+
+def _is_alone(cluster: Mapping[str, List[str]]) -> bool:
+    return sum(map(len, cluster.values())) == 1
 
 
 def _rows_of(task: Task, folder: str, channel: Channel) -> AnyRows:
@@ -286,7 +289,7 @@ def _task_config(surroundings: Surroundings) -> TaskConfig:
         user_params[f"ALINK:bc_{number}"] = text_path(task.work_dir, number)
     if isinstance(rows, (FileRows, OnceRows)) and role["type"] != "ps":
         write_tensor_shapes(rows, task.input_columns, task.work_dir)
-    is_alone = sum(map(len, cluster.values())) == 1
+    is_alone = _is_alone(cluster)
     shares = None if is_alone or not isinstance(rows, FileRows) else functools.partial(_shares, surroundings.channel)
     common: Dict[str, Any] = {
         "extra_inputs": extra_inputs,

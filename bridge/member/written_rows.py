@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable
 
 from akdl import wire
+from akdl.folders.disk_room import write_all
 
 # Bytes of rows that wait for a cut in memory. Further ones wait on disk.
 MOST_HELD_BYTES = 64 << 20
@@ -101,25 +102,22 @@ class _SpillFile:
     """A file without a name, which the kernel removes with the last reference to this object, or with the process."""
 
     def __init__(self, folder: str) -> None:
-        self._fd, path = tempfile.mkstemp(prefix="akdl-output-", dir=folder or None)
+        fd, path = tempfile.mkstemp(prefix="akdl-output-", dir=folder or None)
+        self._file = open(fd, "r+b", buffering=0)
         os.unlink(path)
-        self._size = 0
 
     def __del__(self) -> None:
-        if hasattr(self, "_fd"):
-            os.close(self._fd)
+        if hasattr(self, "_file"):
+            self._file.close()
 
     def append(self, content: bytes) -> int:
         """Write behind all else, and return the place."""
-        place, rest = self._size, memoryview(content)
-        while rest:
-            written = os.pwrite(self._fd, rest, self._size)
-            self._size += written
-            rest = rest[written:]
+        place = self._file.seek(0, os.SEEK_END)
+        write_all(self._file, content)
         return place
 
     def read(self, place: int, size: int) -> bytes:
-        return os.pread(self._fd, size, place)
+        return os.pread(self._file.fileno(), size, place)
 
 
 def _in_memory(rows: wire.Rows) -> Callable[[], wire.Rows]:
