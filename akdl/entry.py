@@ -33,7 +33,8 @@ from akdl.folders.private_file import private
 from akdl.process.abandoned import abort_collectives
 from akdl.process.activity import ActivityWatch
 from akdl.process.channel import Channel, ChannelError
-from akdl.process.parent import REFUSED_ROWS, exit_with_parent, kill_stopped_parent, take_settings
+from akdl.process.exit import exit_with_refused_rows, leave_threads_behind
+from akdl.process.parent import exit_with_parent, kill_stopped_parent, take_settings
 from akdl.process.preflight import SPARE_FD, installed
 from akdl.process.proxies import bypass_proxies
 from akdl.process.spare import wait_for_script
@@ -61,7 +62,6 @@ from akdl.wire import Cluster, Failure, Hello, Outcome, Progress, Success, Task
 from akdl.wire.service import PROTOCOL
 
 ORPHANED = 86
-LEFT_THREADS_GRACE_S = 5.0
 PROGRESS_S = 0.5
 STACKS_FILE = "stacks.txt"  # in the private folder: stacks of the threads, written on SIGUSR2
 
@@ -122,7 +122,8 @@ def _run_task(settings: Mapping[str, str]) -> int:
     surroundings = surround(channel, task, attempt, None if logs is None else logs.path)
     rows, writer, reports = surroundings.rows, surroundings.writer, surroundings.reports
     # Registered before the script registers its own handlers, so it is called after them.
-    atexit.register(_exit_with_refused_rows, writer)
+    exit_if_refused = functools.partial(_exit_if_refused, writer)
+    atexit.register(exit_if_refused)
     over = _report_progress(channel, rows, reports, ActivityWatch(task.work_dir, lambda: rows.is_waiting))
     with contextlib.nullcontext() if logs is None else logs.kept():
         failure = _failure_of(surroundings)
@@ -138,7 +139,7 @@ def _run_task(settings: Mapping[str, str]) -> int:
     warnings = surroundings.warnings.sentences()
     success = Success(rows_read=rows.progress().rows_read, rows_written=writer.rows_written, warnings=warnings)
     channel.finish(Outcome(success=success))
-    _leave_threads_behind(writer)
+    leave_threads_behind(exit_if_refused)
     return 0
 
 
@@ -369,33 +370,9 @@ def _kill_group() -> None:
         os.killpg(0, signal.SIGKILL)
 
 
-def _leave_threads_behind(writer: OutputWriter) -> None:
-    """Let the interpreter exit normally, but limit its wait for threads that the script left running."""
-    _flush_streams()
-
-    def exit_anyway() -> None:
-        left = [thread.name for thread in threading.enumerate() if not thread.daemon]
-        with contextlib.suppress(OSError, ValueError):
-            sys.stderr.write("akdl: the script ended but left threads running: {}\n".format(", ".join(left)))
-        _exit_with_refused_rows(writer)
-        _flush_streams()
-        os._exit(0)
-
-    timer = threading.Timer(LEFT_THREADS_GRACE_S, exit_anyway)
-    timer.daemon = True
-    timer.start()
-
-
-def _exit_with_refused_rows(writer: OutputWriter) -> None:
+def _exit_if_refused(writer: OutputWriter) -> None:
     if writer.has_refused:
-        _flush_streams()
-        os._exit(REFUSED_ROWS)
-
-
-def _flush_streams() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError, AttributeError):  # the script may have closed or replaced it
-            stream.flush()
+        exit_with_refused_rows()
 
 
 if __name__ == "__main__":

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
-import struct
 import subprocess
 import sys
 
@@ -12,7 +10,6 @@ import pytest
 
 from tests.support.deadline import DEADLINE_S
 from tests.support.environment import ENVIRONMENT
-from tests.support.leftovers import wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.flink]
 ROOT = pathlib.Path(__file__).parents[3]
@@ -47,12 +44,25 @@ print(len(seen), intruder.calls_java(f"127.0.0.1:{{java}}"), intruder.calls_pyth
 """
 PYFLINKS_OWN = "from pyflink.java_gateway import get_gateway; get_gateway()"
 
+# As `flink run` does, which starts a gateway and then Python with its port. Here the program itself starts it, once all is
+# imported: a gateway ends when no program has called within 10 s.
+FLINK_RUNS = """
+import os, pathlib, struct
+import bridge.workarounds.pyflink_defects, tests.children.intruder
+from pyflink.pyflink_gateway_server import launch_gateway_server_process
+from tests.support.leftovers import wait_until
 
-def run(first: str, **variables: str) -> str:
+told = pathlib.Path({told!r})
+arguments = ["-c", "org.apache.flink.client.python.PythonGatewayServer", "local"]
+java = launch_gateway_server_process({{**os.environ, "_PYFLINK_CONN_INFO_PATH": str(told)}}, arguments)
+wait_until(told.exists, "the gateway listens")
+os.environ["PYFLINK_GATEWAY_PORT"] = str(struct.unpack("!I", told.read_bytes()[:4])[0])
+"""
+
+
+def run(first: str) -> str:
     command = [sys.executable, "-W", "ignore", "-c", PROGRAM.format(first=first)]
-    done = subprocess.run(
-        command, cwd=ROOT, env={**ENVIRONMENT, **variables}, capture_output=True, text=True, timeout=10 * DEADLINE_S
-    )
+    done = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=10 * DEADLINE_S)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -65,19 +75,7 @@ def test_a_jvm_of_this_program_answers_it_alone(first: str) -> None:
 
 @pytest.mark.fault("security", "The JVM of flink run serves its program alone")
 def test_a_jvm_that_started_the_program_answers_it_alone(tmp_path: pathlib.Path) -> None:
-    """As `flink run` does, which starts a gateway and then Python with its port."""
-    from pyflink.pyflink_gateway_server import launch_gateway_server_process
-
-    told = tmp_path / "port"
-    variables = {**os.environ, "_PYFLINK_CONN_INFO_PATH": str(told)}
-    arguments = ["-c", "org.apache.flink.client.python.PythonGatewayServer", "local"]
-    with launch_gateway_server_process(variables, arguments) as java:
-        try:
-            wait_until(told.exists, "the gateway listens")
-            (port,) = struct.unpack("!I", told.read_bytes()[:4])
-            assert run("", PYFLINK_GATEWAY_PORT=str(port)) == "2 False False\n"
-        finally:
-            java.kill()
+    assert run(FLINK_RUNS.format(told=str(tmp_path / "port"))) == "2 False False\n"
 
 
 def test_what_java_prints_to_stderr_does_not_stop_it() -> None:
