@@ -158,7 +158,16 @@ def cuts_of(task: Task, cluster: Cluster, rows: AnyRows, writer: OutputWriter) -
     """Return the cuts of a script whose rows come from a stream; a bounded table starts again from its first row."""
     if not isinstance(rows, StreamRows) or rows.is_once:
         return None
-    return Cuts(rows, writer, task, cluster.state, _is_alone(json.loads(cluster.tf_config)["cluster"]))
+    publish = None
+    if task.publish_dir:
+
+        def publish(folder: str, learnt: str) -> str:
+            # Imported late: few scripts publish models.
+            from akdl.serving import model_stream
+
+            return model_stream.publish(folder, task.publish_dir, learnt)
+
+    return Cuts(rows, writer, task, cluster.state, _is_alone(json.loads(cluster.tf_config)["cluster"]), publish)
 
 
 def _is_alone(cluster: Mapping[str, List[str]]) -> bool:
@@ -169,7 +178,7 @@ def _rows_of(task: Task, folder: str, channel: Channel) -> AnyRows:
     if task.read_once:
         return OnceRows(folder, channel.read(), task.input_columns, task.exact_doubles)
     if task.kind == "stream":
-        return StreamRows(folder, channel.read(), task.input_columns, task.exact_doubles)
+        return StreamRows(folder, channel.read(), task.input_columns, task.exact_doubles, task.time_column)
     extra_columns = [each.columns for each in task.extra_inputs]
     return FileRows(folder, channel.read(), task.input_columns, task.exact_doubles, extra_columns)
 

@@ -105,6 +105,9 @@ class GroupSettings:
     replay: str = UNTAKEN  # rows that checkpoints of a stream store
     max_uncommitted: int = MAX_UNCOMMITTED  # bytes, after which a process gets no more rows, or fails to save its state
     save_every_s: float = 10.0  # between saves of a script's state
+    publish_dir: str | None = None  # for models of what the script has learnt
+    publish_every_s: float = 60.0
+    time_column: str = ""  # the event time of the input; empty where it has none
     on_return: str = DRAIN  # treatment of a stream's rows after the script has returned
     chunk_rows: int = 8000
     chunk_wait_s: float = 0.01

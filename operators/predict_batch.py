@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf import json_format
 
-from akdl.masking import shown
 from akdl.serving.output_cells import result_columns
 from akdl.storage.files import FileError, is_remote, local_path
 from akdl.storage.model_forms import ModelError
@@ -38,7 +37,7 @@ from operators.params.checks import read_time
 from operators.params.param import WithParams
 from operators.params.prediction_settings import check_key, columns_of_result, fed_columns, predicted_schema, serving_of
 from operators.prepare.model_file import content_of, model_for_job, packed_rows, placed_model, refuse_other_models
-from operators.prepare.plan import MODEL_SCHEMA
+from operators.prepare.plan import MODEL_SCHEMA, shared_path
 from operators.prepare.python_env import find_python
 from operators.prepare.requirements import Wanted
 from operators.progress.state import Shown
@@ -183,13 +182,8 @@ class PredictOp(WithParams, Operator[Any]):
                 serving.candidate_path = local_path(serving.candidate_path)
         if folder and serving.model_key_col:
             raise ConfigurationError(f"{name}: expected modelKeyCol or modelStreamFilePath, got both")
-        if "://" in folder and not folder.startswith("file://"):
-            raise ConfigurationError(
-                f"{name}: modelStreamFilePath {shown(folder)!r}: expected a path that all hosts can read; other addresses "
-                "are not supported"
-            )
         if folder:
-            serving.model_stream_file_path = os.path.abspath(folder.removeprefix("file://"))
+            serving.model_stream_file_path = shared_path(name, "modelStreamFilePath", folder)
             start = self._values_of_all()["modelStreamStartTime"]
             start_s = time.time() if start is None else read_time(start).timestamp()
             serving.models_from_ms = int(start_s * 1000)

@@ -15,6 +15,7 @@ import tensorflow as tf
 from akdl.keras.saved_function import SavedFunction
 from akdl.keras.user_functions import CallbackError, UserModule
 from akdl.keras.workers import Group
+from akdl.runner.script_state import export_model
 from akdl.storage.checkpoint_folder import without_pattern
 from akdl.storage.model_forms import ModelError, find_saved_model
 from akdl.tf_version import is_keras_3
@@ -174,7 +175,7 @@ def _write(model: Any, path: str, features: Any = None) -> None:
     if is_keras_3():
         _export(model, path, features)
     else:
-        model.save(path, save_format="tf", include_optimizer=False)
+        export_model(model, path)
 
 
 def _export(model: Any, path: str, features: Any) -> None:
@@ -183,7 +184,7 @@ def _export(model: Any, path: str, features: Any) -> None:
     It loses dtypes and names of the inputs of a subclassed model, so they come from `features`.
     """
     if features is None or _knows_its_inputs(model):
-        model.export(path, verbose=False)
+        export_model(model, path)
         return
     archive = tf.keras.export.ExportArchive()
     archive.track(model)

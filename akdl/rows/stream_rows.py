@@ -11,6 +11,8 @@ import os
 from collections import deque
 from typing import Callable, Deque, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
+import numpy as np
+
 from akdl.rows.arriving_rows import LAST_BYTES, ArrivingRows, segment_file
 from akdl.rows.examples import ExampleEncoder
 from akdl.wire import Chunk, Progress, Rows, TableColumn
@@ -41,7 +43,12 @@ class StreamRows(ArrivingRows):
     is_once = False
 
     def __init__(
-        self, folder: str, chunks: Iterable[Chunk], columns: Sequence[TableColumn], exact_doubles: bool = False
+        self,
+        folder: str,
+        chunks: Iterable[Chunk],
+        columns: Sequence[TableColumn],
+        exact_doubles: bool = False,
+        time_column: str = "",
     ) -> None:
         self.on_finished: Optional[Callable[[int], None]] = None
         self.on_reached: Optional[Callable[[int], None]] = None
@@ -51,6 +58,9 @@ class StreamRows(ArrivingRows):
         self.taken_bytes = 0  # of the chunks that are counted in `taken`
         self.batch_size = 0
         self.handed: Optional[int] = None  # rows of the batches that a script which iterates itself has got
+        self._time_column = time_column  # whose latest values are kept, for `time_of`
+        self._times: Deque[Tuple[int, int]] = deque()  # of each chunk that was decoded: rows up to its end, and the latest
+        self._latest = self._decoded = 0
         self.keeps_last = False  # chunks for `last`, while they are not needed otherwise
         self._last: Deque[Held] = deque()
         self._last_bytes = 0
@@ -128,9 +138,27 @@ class StreamRows(ArrivingRows):
         # Chunks that still wait are not taken: a failure repeats them, and the number of rows shows which process lags behind.
         for (chunk,) in self._scan(1):
             self.given += chunk.rows if finishes else 0
-            yield Rows.FromString(chunk.columns)
+            rows = Rows.FromString(chunk.columns)
+            self._note_time(rows)
+            yield rows
+            del rows
             if finishes:
                 self.finish(chunk.rows)
+
+    def _note_time(self, rows: Rows) -> None:
+        self._decoded += rows.rows
+        for column in rows.columns:
+            if column.name == self._time_column and rows.rows:
+                self._times.append((self._decoded, int(np.frombuffer(column.values, np.int64).max())))
+
+    def time_of(self, rows: int) -> int:
+        """Return the latest event time of the first rows, in microseconds since 1970; 0 where there is none.
+
+        Chunks are counted as wholes, so it may be a little too early. The numbers of rows must not decrease.
+        """
+        while self._times and self._times[0][0] <= rows:
+            self._latest = max(self._latest, self._times.popleft()[1])
+        return self._latest
 
     def finish(self, rows: int) -> None:
         """Record that the script received so many more rows and its dataset was asked for the next ones."""

@@ -10,6 +10,7 @@ A script may derive one config from another:
 of the other classes and ignores them.
 """
 
+import functools
 from typing import TYPE_CHECKING, Any, Callable, Dict, Generic, Optional, Sequence, TypeVar
 
 from akdl.runner.reports import Reports
@@ -234,7 +235,13 @@ class StreamTaskConfig(TaskConfig):
         self._committed = done
         self._cuts.commit(done)
 
-    def checkpoint(self, state: Any, restore: "Optional[Action]" = None, every_rows: Optional[int] = None) -> "Checkpoint":
+    def checkpoint(
+        self,
+        state: Any,
+        restore: "Optional[Action]" = None,
+        every_rows: Optional[int] = None,
+        export: "Optional[Action]" = None,
+    ) -> "Checkpoint":
         """Keep the state of the script in Flink's checkpoints, so that each row changes it once, whatever fails.
 
         Call it before the first batch is read. It restores what an earlier process of this job, or
@@ -243,19 +250,26 @@ class StreamTaskConfig(TaskConfig):
         returns. Each checkpoint of Flink has the saved state, the rows behind it, and none of their
         output, which leaves with the next save.
 
+        With `publishDir` of the operator, a model of what the script has learnt appears there every
+        `publishEvery` seconds, between two batches as well, and when the script returns.
+
         Args:
             state: A Keras model, which is saved with its optimizer, a `tf.train.Checkpoint`, or a
                 function that writes the files of the state into the folder whose path it gets.
             restore: With a function as `state`: one that reads these files from a folder.
             every_rows: Save also when so many rows have been finished since the last save.
+            export: Writes a SavedModel into the folder whose path it gets, for `publishDir`. By
+                default a Keras model is exported; other states have no default.
 
         Raises:
             StateError: The process belongs to a group, or a batch has been read before.
             TypeError: `state` is none of these, or `restore` is missing.
         """
-        from akdl.runner.script_state import Checkpoint, actions_of
+        from akdl.runner.script_state import Checkpoint, actions_of, export_model, is_model
 
         save, restore = actions_of(state, restore)
+        if export is None and is_model(state):
+            export = functools.partial(export_model, state)
         # Without Flink, as in a test of the script, there is neither an earlier process nor a later one.
-        is_restored = self._cuts is not None and self._cuts.checkpoint(save, restore, every_rows)
+        is_restored = self._cuts is not None and self._cuts.checkpoint(save, restore, every_rows, export, self.reports)
         return Checkpoint(is_restored, self._rows)

@@ -26,6 +26,8 @@ from typing import Any, Callable, Optional
 
 from akdl.rows.stream_rows import StreamRows
 from akdl.runner.output_writer import OutputWriter
+from akdl.runner.reports import Reports
+from akdl.runner.script_state import Learnt
 from akdl.storage.archive import unpack_archive
 from akdl.wire import Task
 
@@ -52,17 +54,29 @@ class Cuts:
         task: Settings: whether the script commits, and when its state is saved.
         state: The state that an earlier process saved before the first of these rows; empty for none.
         is_alone: The process has no group.
+        publish: Adds the SavedModel in a folder to the models of `publishDir`, with a text on what it has learnt.
     """
 
-    def __init__(self, rows: StreamRows, writer: OutputWriter, task: Task, state: bytes = b"", is_alone: bool = True) -> None:
-        self._rows, self._writer = rows, writer
+    def __init__(
+        self,
+        rows: StreamRows,
+        writer: OutputWriter,
+        task: Task,
+        state: bytes = b"",
+        is_alone: bool = True,
+        publish: Optional[Callable[[str, str], object]] = None,
+    ) -> None:
+        self._rows, self._writer, self._publish_model = rows, writer, publish
         self._waits_for_commits = task.commits
         self._has_committed = False
         self._state = state
         self._is_alone = is_alone
         self._saves: Optional[_Saves] = None
+        self._models: Optional[_Models] = None
         self._save_every_s, self._most_unsaved = task.save_every_ms / 1000, task.most_unsaved
+        self._publish_every_s = task.publish_every_ms / 1000
         self._folder = task.work_dir
+        self._before = Learnt()  # by earlier processes
         self._done = 0  # rows that the script's own thread has finished
         self._has_warned = False
         rows.on_finished, rows.on_reached, rows.on_loose = self._finish, self.reach, self._loosen
@@ -80,8 +94,12 @@ class Cuts:
         """True where the script may call `commit`."""
         return self._waits_for_commits or self._saves is not None
 
-    def checkpoint(self, save: Action, restore: Action, every_rows: Optional[int]) -> bool:
+    def checkpoint(
+        self, save: Action, restore: Action, every_rows: Optional[int], export: Optional[Action], reports: Reports
+    ) -> bool:
         """Restore the state of an earlier process, if there is one, and save the state from now on.
+
+        With `publishDir`, models of it are published from now on too.
 
         Returns:
             True if there was one.
@@ -95,9 +113,19 @@ class Cuts:
             raise StateError("task_config.checkpoint was called before: save all of the state with one call")
         if self._rows.given:
             raise StateError("task_config.checkpoint: call it before the first batch is read")
+        if self._publish_model is not None:
+            if export is None:
+                raise StateError(
+                    "publishDir: expected a Keras model, or a function that exports a SavedModel: "
+                    "task_config.checkpoint(..., export=lambda folder: ...)"
+                )
+            self._models = _Models(export, self._publish_model, self._publish_every_s, self._folder)
+            reports.watch("seconds_since_publish", self._models.age_s)
         if self._state:
-            _restore(self._state, restore, self._folder)
+            self._before = _restore(self._state, restore, self._folder)
         self._saves = _Saves(save, self._save_every_s, self._most_unsaved, every_rows, self._folder)
+        reports.watch("rows_learnt", lambda: self._before.rows + self._done)
+        reports.watch("seconds_since_save", self._saves.age_s)
         return bool(self._state)
 
     def reach(self, rows: int) -> None:
@@ -108,8 +136,9 @@ class Cuts:
             return
         # Output leaves with a save, so a stream whose rows stay away must not keep it back: the script waits here for its next
         # batch, where it can still save.
-        seconds = self._saves.seconds_left(rows, self._rows.taken_bytes)
-        if seconds is not None and not (seconds > 0 and self._rows.wait_for_batch(rows, seconds)):
+        if self._models is not None and self._is_due(self._models.seconds_left(rows), rows):
+            self._models.publish(self._learnt(rows), rows)
+        if self._is_due(self._saves.seconds_left_of(rows, self._rows.taken_bytes), rows):
             self._save(rows)
 
     def end(self) -> None:
@@ -118,6 +147,8 @@ class Cuts:
             return
         rows = max(self._done, self._rows.received)
         if self._saves is not None:
+            if self._models is not None and rows > self._models.rows:
+                self._models.publish(self._learnt(rows), rows)
             if rows > self._saves.rows or not self._saves.count:
                 self._save(rows, is_last=True)
         elif not (self._waits_for_commits and self._has_committed):
@@ -137,6 +168,8 @@ class Cuts:
             )
 
     def _cut(self, rows: int) -> None:
+        if self._publish_model is not None:
+            raise ValueError("publishDir: expected a script that calls task_config.checkpoint before its first batch")
         if not (self._waits_for_commits and self._has_committed):
             self._writer.cut(rows)
 
@@ -145,9 +178,16 @@ class Cuts:
         if self._saves is None:
             self._writer.loosen()
 
+    def _is_due(self, seconds: Optional[float], rows: int) -> bool:
+        """Wait for so many seconds, or for the next batch; return True where no batch has come."""
+        return seconds is not None and not (seconds > 0 and self._rows.wait_for_batch(rows, seconds))
+
+    def _learnt(self, rows: int) -> Learnt:
+        return Learnt(self._before.rows + rows, max(self._before.until, self._rows.time_of(rows)))
+
     def _save(self, rows: int, is_last: bool = False) -> None:
         assert self._saves is not None
-        state = self._saves.save(rows, self._rows.taken_bytes, is_last)
+        state = self._saves.save(rows, self._rows.taken_bytes, is_last, self._learnt(rows))
         if state is not None:
             self._writer.cut(rows, state)
 
@@ -164,32 +204,71 @@ class Cuts:
         )
 
 
-class _Saves:
-    """The saved states of a script: when the next one is due, and its bytes."""
+class _Repeated:
+    """Work of the script's thread between two batches, at intervals: when it is due again."""
+
+    def __init__(self, every_s: float) -> None:
+        self._every_s = every_s
+        self._tried = self._succeeded = time.monotonic()
+        self.rows = 0  # that were finished when it last succeeded
+
+    def seconds_left(self, rows: int) -> Optional[float]:
+        """Return the seconds until it is due; None where there is nothing new."""
+        return None if rows == self.rows else max(0.0, self._tried + self._every_s - time.monotonic())
+
+    def age_s(self) -> float:
+        return time.monotonic() - self._succeeded
+
+    def begin(self) -> None:
+        self._tried = time.monotonic()
+
+    def succeed(self, rows: int) -> None:
+        self._succeeded, self.rows = time.monotonic(), rows
+
+
+class _Models(_Repeated):
+    """The models that a script publishes."""
+
+    def __init__(self, export: Action, publish: Callable[[str, str], object], every_s: float, folder: str) -> None:
+        super().__init__(every_s)
+        self._export, self._publish, self._folder = export, publish, folder
+
+    def publish(self, learnt: Learnt, rows: int) -> None:
+        """Export a model and publish it. A storage that fails costs this version only; other errors fail the script."""
+        self.begin()
+        with tempfile.TemporaryDirectory(prefix="model-", dir=self._folder or None) as folder:
+            self._export(folder)
+            try:
+                self._publish(folder, str(learnt))
+            except OSError as error:
+                logger.warning("the model of %d rows could not be published, and the last one stays: %s", learnt.rows, error)
+                return
+        self.succeed(rows)
+
+
+class _Saves(_Repeated):
+    """The saved states of a script, and their bytes."""
 
     def __init__(self, save: Action, every_s: float, most_bytes: int, every_rows: Optional[int], folder: str) -> None:
-        self._action, self._every_s, self._every_rows, self._folder = save, every_s, every_rows, folder
+        super().__init__(every_s)
+        self._action, self._every_rows, self._folder = save, every_rows, folder
         # The bridge keeps the rows and their output since the last save, so there is a bound for them too.
         self._most_bytes = most_bytes
-        self._tried = time.monotonic()
         self._bytes = 0  # that the script had taken at the last good save
-        self.rows = 0  # finished at the last good save
         self.count = 0
 
-    def seconds_left(self, rows: int, taken_bytes: int) -> Optional[float]:
-        """Return the seconds until the next save is due; None where there is nothing new to save."""
-        if rows == self.rows:
-            return None
+    def seconds_left_of(self, rows: int, taken_bytes: int) -> Optional[float]:
+        """Return the seconds until the next save is due, which many rows or bytes make due at once."""
         is_far = self._every_rows is not None and rows - self.rows >= self._every_rows
-        if is_far or taken_bytes - self._bytes > self._most_bytes // 2:
+        if rows != self.rows and (is_far or taken_bytes - self._bytes > self._most_bytes // 2):
             return 0.0
-        return max(0.0, self._tried + self._every_s - time.monotonic())
+        return self.seconds_left(rows)
 
-    def save(self, rows: int, taken_bytes: int, is_last: bool) -> Optional[bytes]:
+    def save(self, rows: int, taken_bytes: int, is_last: bool, learnt: Learnt) -> Optional[bytes]:
         """Return the state, or None where it could not be saved and the last one may stand in for it."""
-        self._tried = time.monotonic()
+        self.begin()
         try:
-            state = _packed(self._action, self._folder)
+            state = _packed(self._action, self._folder, learnt)
         except Exception as error:
             if is_last or taken_bytes - self._bytes > self._most_bytes:
                 raise StateError(
@@ -201,16 +280,18 @@ class _Saves:
                 rows, self.rows, type(error).__name__, error,
             )  # fmt: skip
             return None
-        self.rows, self._bytes = rows, taken_bytes
+        self.succeed(rows)
+        self._bytes = taken_bytes
         self.count += 1
         return state
 
 
-def _packed(save: Action, work_dir: str) -> bytes:
-    """Return the files that `save` writes into an empty folder, as a tar file."""
+def _packed(save: Action, work_dir: str, learnt: Learnt) -> bytes:
+    """Return the files that `save` writes into an empty folder, and what the state has learnt, as a tar file."""
     folder = tempfile.mkdtemp(prefix="saved-", dir=work_dir or None)
     try:
         save(folder)
+        learnt.write(folder)
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w") as archive:
             for name in sorted(os.listdir(folder)):
@@ -222,11 +303,16 @@ def _packed(save: Action, work_dir: str) -> bytes:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _restore(state: bytes, restore: Action, work_dir: str) -> None:
-    """Call `restore` with the files of a state, which stay: TensorFlow reads the values of later variables from them later."""
+def _restore(state: bytes, restore: Action, work_dir: str) -> Learnt:
+    """Call `restore` with the files of a state; return what it has learnt.
+
+    The files stay: TensorFlow reads the values of later variables from them later.
+    """
     folder = tempfile.mkdtemp(prefix="restored-", dir=work_dir or None)
     unpack_archive(io.BytesIO(state), folder)
+    learnt = Learnt.take(folder)
     restore(folder)
+    return learnt
 
 
 def _main_thread_is_in_tensorflow() -> bool:

@@ -6,7 +6,7 @@ side twice a second. Values in between are dropped, so a report costs microsecon
 
 import numbers
 import threading
-from typing import Any, Mapping, Optional
+from typing import Any, Callable, Dict, Mapping, Optional
 
 from akdl.wire import Report
 
@@ -17,6 +17,7 @@ class Reports:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._latest = Report()
+        self._gauges: Dict[str, Callable[[], float]] = {}
         self.is_exporting = False
 
     def add(self, step: Optional[int], metrics: Mapping[str, object]) -> None:
@@ -35,11 +36,17 @@ class Reports:
             for name, value in values.items():
                 self._latest.metrics[name] = value
 
+    def watch(self, name: str, read: Callable[[], float]) -> None:
+        """Read a metric whenever the values are sent. That is no progress, as a call of `add` is."""
+        self._gauges[name] = read
+
     def latest(self) -> Report:
         """Return a copy, as the message may change while it is serialized."""
         copy = Report()
         with self._lock:
             copy.CopyFrom(self._latest)
+        for name, read in list(self._gauges.items()):
+            copy.metrics[name] = read()
         return copy
 
 

@@ -1,13 +1,49 @@
-"""The state that a script keeps in Flink's checkpoints: what may be one, and how it becomes files."""
+"""The state that a script keeps in Flink's checkpoints: what may be one, and how it becomes files and a model."""
 
+import json
 import os
-from typing import TYPE_CHECKING, Any, Optional, Tuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Tuple
+
+import numpy as np
+
+from akdl.tf_version import is_keras_3
 
 if TYPE_CHECKING:
     from akdl.rows.stream_rows import StreamRows
     from akdl.runner.cuts import Action
 
 _NAME = "state"  # of the files of a tf.train.Checkpoint
+_LEARNT = "akdl-learnt.json"  # beside the files of a state
+
+
+class Learnt(NamedTuple):
+    """What a script has learnt, over all its processes.
+
+    Args:
+        rows: Number of rows.
+        until: Their latest event time in microseconds since 1970; 0 where they have none.
+    """
+
+    rows: int = 0
+    until: int = 0
+
+    def __str__(self) -> str:
+        until = f" until={np.datetime64(self.until, 'us').astype('datetime64[ms]')}" if self.until else ""
+        return f"rows={self.rows}{until}"
+
+    def write(self, folder: str) -> None:
+        """Write a file beside those of the state in a folder."""
+        with open(os.path.join(folder, _LEARNT), "w", encoding="utf-8") as file:
+            json.dump(self, file)
+
+    @classmethod
+    def take(cls, folder: str) -> "Learnt":
+        """Read and remove the file that `write` has made."""
+        path = os.path.join(folder, _LEARNT)
+        with open(path, encoding="utf-8") as file:
+            learnt = cls(*json.load(file))
+        os.unlink(path)
+        return learnt
 
 
 class Checkpoint:
@@ -38,13 +74,26 @@ class Checkpoint:
         return FollowBatches()
 
 
+def export_model(model: Any, folder: str) -> None:
+    """Write a Keras model that knows its inputs as a SavedModel, without its optimizer."""
+    if is_keras_3():
+        model.export(folder, verbose=False)
+    else:
+        model.save(folder, save_format="tf", include_optimizer=False)
+
+
+def is_model(state: Any) -> bool:
+    """Tell a Keras model from other states, without an import of Keras."""
+    return hasattr(state, "trainable_variables") and hasattr(state, "fit")
+
+
 def actions_of(state: Any, restore: "Optional[Action]") -> "Tuple[Action, Action]":
     """Return the functions that save and restore a state.
 
     Raises:
         TypeError: It is neither a model, nor a tf.train.Checkpoint, nor a pair of functions.
     """
-    if hasattr(state, "trainable_variables") and hasattr(state, "fit"):
+    if is_model(state):
         import tensorflow as tf
 
         # The optimizer is read with each save: a model may be compiled, or compiled again, later.

@@ -23,7 +23,7 @@ from akdl.masking import shown
 from akdl.serving.functions import FunctionModel
 from akdl.serving.loaded_model import BadRow, LoadedModel, ServingError
 from akdl.serving.model import UNWATCHED, BatchWatch, Report, ServedModel, WatchedCall
-from akdl.serving.model_stream import ARCHIVES
+from akdl.serving.model_stream import ARCHIVES, learnt_by
 from akdl.serving.output_cells import PREFIX
 from akdl.serving.saved_model import SavedModel
 from akdl.storage.archive import unpack_archive
@@ -293,7 +293,7 @@ class ModelStore:
     def _loaded(self, folder: ModelFolder, name: str) -> "_Version":
         try:
             model = ServedModel(load(folder.path, self._serving), self._serving, self._report, self._watch)
-            return _Version(name, folder, model)
+            return _Version(f"{name} {learnt_by(folder.path)}".rstrip(), folder, model)
         except BaseException:
             folder.remove()
             raise

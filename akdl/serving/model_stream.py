@@ -27,6 +27,8 @@ from akdl.storage.model_forms import find_saved_model
 
 ARCHIVES = (".ak", ".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2")
 _UNFINISHED = re.compile(r"[._]|temp-|.*\.(tmp|part|incomplete)$")
+_LEARNT = "assets.extra", "akdl-learnt"  # TensorFlow keeps this folder for files that it does not read
+KEPT = 10
 # Files that changed more recently may be part of an unfinished copy.
 SETTLE_S = 1.0
 # Seconds until a broken model is tried again with unchanged files. The cause may be temporary, such
@@ -50,7 +52,7 @@ class PublishedModel(NamedTuple):
     path: str
 
 
-def publish(saved_model_dir: str, target_folder: str) -> str:
+def publish(saved_model_dir: str, target_folder: str, learnt: str = "") -> str:
     """Copy a SavedModel into a folder of consecutive models, as the newest one, and return its path there.
 
     It appears there complete or not at all. Several processes may publish at once.
@@ -58,6 +60,8 @@ def publish(saved_model_dir: str, target_folder: str) -> str:
     Args:
         saved_model_dir: Folder of a SavedModel, or with one directly below it.
         target_folder: The folder of models, created if needed.
+        learnt: What the model has learnt, for people: it follows the name of the model in a
+            predictor's `modelCol`. Of the models that have such a text, the newest `KEPT` stay.
 
     Raises:
         ModelError: There is no SavedModel.
@@ -69,17 +73,32 @@ def publish(saved_model_dir: str, target_folder: str) -> str:
     try:
         copy = os.path.join(work, "model")
         shutil.copytree(source, copy)
+        if learnt:
+            os.makedirs(os.path.join(copy, _LEARNT[0]), exist_ok=True)
+            with open(os.path.join(copy, *_LEARNT), "w", encoding="utf-8") as file:
+                file.write(learnt)
         while True:
             latest = max((model.time_ms for model in published(target_folder)), default=0)
             path = os.path.join(target_folder, str(max(int(time.time() * 1000), latest + 1)))
             try:
                 os.rename(copy, path)
-                return path
+                break
             except OSError:
                 if not os.path.exists(path):  # else another process published in the same millisecond
                     raise
     finally:
         shutil.rmtree(work, ignore_errors=True)
+    # A stream that publishes for weeks would fill the disk.
+    for model in [each for each in published(target_folder) if learnt_by(each.path)][KEPT:] if learnt else ():
+        shutil.rmtree(model.path, ignore_errors=True)
+    return path
+
+
+def learnt_by(path: str) -> str:
+    """Return the text on what a published model has learnt; "" where it has none."""
+    with contextlib.suppress(OSError), open(os.path.join(path, *_LEARNT), encoding="utf-8") as file:
+        return file.read(1000)
+    return ""
 
 
 def published(folder: str) -> List[PublishedModel]:

@@ -32,7 +32,7 @@ class ExtraInput(_message.Message):
     def __init__(self, columns: _Optional[_Iterable[_Union[TableColumn, _Mapping]]] = ...) -> None: ...
 
 class Task(_message.Message):
-    __slots__ = ["operator", "kind", "work_dir", "main_script", "user_params", "num_workers", "exact_doubles", "input_columns", "output_columns", "extra_inputs", "chunk_wait_ms", "commits", "checkpoint_dir", "model_dir", "read_once", "save_every_ms", "most_unsaved", "keeps_failure", "log_dir"]
+    __slots__ = ["operator", "kind", "work_dir", "main_script", "user_params", "num_workers", "exact_doubles", "input_columns", "output_columns", "extra_inputs", "chunk_wait_ms", "commits", "checkpoint_dir", "model_dir", "read_once", "save_every_ms", "most_unsaved", "publish_dir", "publish_every_ms", "time_column", "keeps_failure", "log_dir"]
     OPERATOR_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     WORK_DIR_FIELD_NUMBER: _ClassVar[int]
@@ -50,6 +50,9 @@ class Task(_message.Message):
     READ_ONCE_FIELD_NUMBER: _ClassVar[int]
     SAVE_EVERY_MS_FIELD_NUMBER: _ClassVar[int]
     MOST_UNSAVED_FIELD_NUMBER: _ClassVar[int]
+    PUBLISH_DIR_FIELD_NUMBER: _ClassVar[int]
+    PUBLISH_EVERY_MS_FIELD_NUMBER: _ClassVar[int]
+    TIME_COLUMN_FIELD_NUMBER: _ClassVar[int]
     KEEPS_FAILURE_FIELD_NUMBER: _ClassVar[int]
     LOG_DIR_FIELD_NUMBER: _ClassVar[int]
     operator: str
@@ -69,9 +72,12 @@ class Task(_message.Message):
     read_once: bool
     save_every_ms: int
     most_unsaved: int
+    publish_dir: str
+    publish_every_ms: int
+    time_column: str
     keeps_failure: bool
     log_dir: str
-    def __init__(self, operator: _Optional[str] = ..., kind: _Optional[str] = ..., work_dir: _Optional[str] = ..., main_script: _Optional[str] = ..., user_params: _Optional[str] = ..., num_workers: _Optional[int] = ..., exact_doubles: bool = ..., input_columns: _Optional[_Iterable[_Union[TableColumn, _Mapping]]] = ..., output_columns: _Optional[_Iterable[_Union[TableColumn, _Mapping]]] = ..., extra_inputs: _Optional[_Iterable[_Union[ExtraInput, _Mapping]]] = ..., chunk_wait_ms: _Optional[int] = ..., commits: bool = ..., checkpoint_dir: _Optional[str] = ..., model_dir: _Optional[str] = ..., read_once: bool = ..., save_every_ms: _Optional[int] = ..., most_unsaved: _Optional[int] = ..., keeps_failure: bool = ..., log_dir: _Optional[str] = ...) -> None: ...
+    def __init__(self, operator: _Optional[str] = ..., kind: _Optional[str] = ..., work_dir: _Optional[str] = ..., main_script: _Optional[str] = ..., user_params: _Optional[str] = ..., num_workers: _Optional[int] = ..., exact_doubles: bool = ..., input_columns: _Optional[_Iterable[_Union[TableColumn, _Mapping]]] = ..., output_columns: _Optional[_Iterable[_Union[TableColumn, _Mapping]]] = ..., extra_inputs: _Optional[_Iterable[_Union[ExtraInput, _Mapping]]] = ..., chunk_wait_ms: _Optional[int] = ..., commits: bool = ..., checkpoint_dir: _Optional[str] = ..., model_dir: _Optional[str] = ..., read_once: bool = ..., save_every_ms: _Optional[int] = ..., most_unsaved: _Optional[int] = ..., publish_dir: _Optional[str] = ..., publish_every_ms: _Optional[int] = ..., time_column: _Optional[str] = ..., keeps_failure: bool = ..., log_dir: _Optional[str] = ...) -> None: ...
 
 class Cluster(_message.Message):
     __slots__ = ["tf_config", "extra_folder", "waits_for_files", "state"]

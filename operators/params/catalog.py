@@ -126,6 +126,12 @@ SAVE_EVERY = Param(
     "Seconds between two saves of the state of a script that calls `task_config.checkpoint`; its output leaves with them.",
     seconds, GroupSettings.save_every_s,
 )  # fmt: skip
+PUBLISH_DIR = Param(
+    "publishDir",
+    "Folder that all hosts share, for models of a script that calls `task_config.checkpoint`: each appears there whole, and "
+    "the newest ten stay. A predictor takes them with modelStreamFilePath.", filled_text, None,
+)  # fmt: skip
+PUBLISH_EVERY = Param("publishEvery", "Seconds between two models in publishDir.", seconds, GroupSettings.publish_every_s)
 ON_RETURN = Param(
     "onReturn",
     'What becomes of further rows when the script returns before its input ends: "drain" drops them, "fail" fails the job, '
@@ -330,7 +336,7 @@ SCRIPT = (*_SCRIPT[:3], OUTPUT_SCHEMA_STR, *_SCRIPT[3:])
 _OF_TABLES = (EQUAL_STEPS, WEIGHT_COL, SHUFFLE_PARTS, READ_ONCE)
 STREAM = (
     *_SCRIPT[:3], STREAM_SCHEMA_STR, *(each for each in _SCRIPT[3:] if each not in _OF_TABLES),
-    CHUNK_WAIT, CHUNK_ROWS, REPLAY, MAX_UNCOMMITTED, SAVE_EVERY, ON_RETURN,
+    CHUNK_WAIT, CHUNK_ROWS, REPLAY, MAX_UNCOMMITTED, SAVE_EVERY, PUBLISH_DIR, PUBLISH_EVERY, ON_RETURN,
 )  # fmt: skip
 _SHADOW = (CANDIDATE_PATH, CANDIDATE_SHARE)
 _KEYED = (MODEL_KEY_COL, DEFAULT_MODEL, MODEL_CACHE_BYTES)

@@ -128,7 +128,7 @@ def plan(
         stall_timeout_s=values["stallTimeout"],
         log_file_bytes=values["logFileSize"],
         log_files=values["logFileCount"],
-        **(_stream_settings(values) if kind == "stream" else {}),
+        **(_stream_settings(operator, values) if kind == "stream" else {}),
     )
 
 
@@ -160,12 +160,25 @@ def _absolute(operator: str, parameter: str, values: Mapping[str, Any]) -> str |
         return address if is_remote(address) else local_path(address)
 
 
-def _stream_settings(values: Mapping[str, Any]) -> dict[str, Any]:
+def shared_path(operator: str, parameter: str, address: str) -> str:
+    """Absolute path of a folder that all hosts share; refuse an address of a storage."""
+    if is_remote(address):
+        raise ConfigurationError(
+            f"{operator}: {parameter} {shown(address)!r}: expected a path that all hosts can read; other addresses are not "
+            "supported"
+        )
+    with refused_at(f"{operator}: {parameter}", FileError):
+        return local_path(address)
+
+
+def _stream_settings(operator: str, values: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "watermark": split_watermark(values["outputSchemaStr"])[1],
         "replay": values["replay"],
         "max_uncommitted": values["maxUncommitted"],
         "save_every_s": values["saveEvery"],
+        "publish_dir": shared_path(operator, "publishDir", values["publishDir"]) if values["publishDir"] else None,
+        "publish_every_s": values["publishEvery"],
         "on_return": values["onReturn"],
         "chunk_rows": values["chunkRows"],
         "chunk_wait_s": values["chunkWait"],

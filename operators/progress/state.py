@@ -193,7 +193,7 @@ class OperatorState:
         total = metrics.pop(TOTAL_STEPS, None)
         parts = [f"step {step:,}" + (f" of {total:,.0f}" if total else "")] if step else []
         shown = [(name, value) for name, value in sorted(metrics.items()) if math.isfinite(value)][:_MOST_METRICS]
-        return parts + [f"{name} {value:.4g}" for name, value in shown]
+        return parts + [f"{name} {value:,.0f}" if value.is_integer() else f"{name} {value:.4g}" for name, value in shown]
 
     def _left(self, rows_in: int, rows_read: int) -> tuple[float | None, float | None]:
         """Share that is done, and the seconds left; None where they are not known."""

@@ -187,3 +187,12 @@ def test_the_last_rows_are_kept_where_they_are_wanted(
         feed.chunk(number)
         next(columns)
     assert [ids_of(Rows.FromString(each))[0] for _, each in rows.last()] == expected
+
+
+def test_event_time_is_the_latest_of_the_chunks_that_are_finished(feed: Feed, tmp_path: pathlib.Path) -> None:
+    rows = StreamRows(str(tmp_path), feed, COLUMNS, time_column="id")
+    for chunk in ((5, 9), (7, 6), (11, 10)):
+        feed.chunk(*chunk)
+    feed.end()
+    list(rows.columns())
+    assert [rows.time_of(end) for end in (1, 3, 4, 6)] == [0, 9, 9, 11]

@@ -15,6 +15,7 @@ from akdl.runner import cuts as cuts_module
 from akdl.runner.config import StreamTaskConfig
 from akdl.runner.context import TFContext
 from akdl.runner.cuts import Cuts, StateError
+from akdl.runner.script_state import Learnt
 from akdl.wire import Task
 from tests.akdl.rows.test_file_rows import COLUMNS, Feed
 from tests.support.leftovers import wait_until
@@ -44,7 +45,14 @@ class Script:
     """The task config of a script that reads the rows up to 25, and what its cuts were."""
 
     def __init__(
-        self, folder: pathlib.Path, state: bytes = b"", is_alone: bool = True, first: int = 0, ends: bool = True, **task: Any
+        self,
+        folder: pathlib.Path,
+        state: bytes = b"",
+        is_alone: bool = True,
+        first: int = 0,
+        ends: bool = True,
+        publish: Any = None,
+        **task: Any,
     ) -> None:
         self.feed, self.writer = Feed(), Writer()
         self.rows = StreamRows(str(folder), self.feed, COLUMNS)
@@ -53,7 +61,7 @@ class Script:
         if ends:
             self.feed.end()
         task = {"work_dir": str(folder), "save_every_ms": 3_600_000, "most_unsaved": 1 << 30, **task}
-        self.cuts = Cuts(self.rows, self.writer, Task(**task), state, is_alone)
+        self.cuts = Cuts(self.rows, self.writer, Task(**task), state, is_alone, publish)
         given = dict.fromkeys(("cluster", "work_dir", "user_params"))
         self.config = StreamTaskConfig(
             output_writer=self.writer, rows=self.rows, cuts=self.cuts, num_workers=1, task_type="chief", task_index=0,
@@ -306,3 +314,62 @@ def test_keras_model_goes_on_from_its_state_bit_for_bit(folder: pathlib.Path, ho
     script.cuts.end()
     assert script.writer.cuts == [10, 20, 25]
     assert _trained(Script(folder, script.writer.states[10], first=10), how) == expected
+
+
+class Models:
+    """Notes what was published: the numbers in the exported file, and the text."""
+
+    def __init__(self, fails: int = 0) -> None:
+        self.found: list[tuple[str, str]] = []
+        self._fails = fails
+
+    def __call__(self, folder: str, learnt: str) -> None:
+        if self._fails:
+            self._fails -= 1
+            raise OSError("no room")
+        self.found.append((pathlib.Path(folder, "sum").read_text(), learnt))
+
+
+def test_models_are_published_between_batches_and_at_the_end(folder: pathlib.Path) -> None:
+    models = Models()
+    script, (state, save, restore) = Script(folder, publish=models, save_every_ms=0), _learner()
+    script.config.checkpoint(save, restore, export=save)
+    for batch in script.batches():
+        state["sum"] += _sum_of(batch)
+    script.cuts.end()
+    assert models.found == [(str(sum(range(end))), f"rows={end}") for end in (10, 20, 25)]
+    metrics = script.config.reports.latest().metrics
+    assert metrics["rows_learnt"] == 25 and {"seconds_since_save", "seconds_since_publish"} <= set(metrics)
+
+    models = Models()
+    again, (state, save, restore) = (
+        Script(folder, script.writer.states[10], publish=models, first=10, publish_every_ms=10**9),
+        _learner(),
+    )
+    again.config.checkpoint(save, restore, export=save)
+    for batch in again.batches():
+        state["sum"] += _sum_of(batch)
+    again.cuts.end()
+    assert models.found == [(str(sum(range(25))), "rows=25")], "rows of the earlier process count"
+
+
+def test_model_that_a_storage_refuses_leaves_the_script_running(folder: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    models = Models(fails=1)
+    script, (_, save, restore) = Script(folder, publish=models), _learner()
+    script.config.checkpoint(save, restore, export=save)
+    assert len(list(script.batches())) == 3
+    assert [learnt for _, learnt in models.found] == ["rows=20", "rows=25"]
+    assert "the model of 10 rows could not be published, and the last one stays: no room" in caplog.text
+
+
+def test_publishing_without_a_model_is_refused_by_name(folder: pathlib.Path) -> None:
+    script, (_, save, restore) = Script(folder, publish=Models()), _learner()
+    with pytest.raises(StateError, match=r"publishDir: expected a Keras model, or a function .* export="):
+        script.config.checkpoint(save, restore)
+    with pytest.raises(ValueError, match=r"publishDir: expected a script that calls task_config\.checkpoint"):
+        list(Script(folder, publish=Models()).batches())
+
+
+def test_learnt_rows_are_named_by_number_and_event_time() -> None:
+    assert str(Learnt(3)) == "rows=3"
+    assert str(Learnt(3, 1_700_000_000_123_456)) == "rows=3 until=2023-11-14T22:13:20.123"

@@ -13,7 +13,7 @@ import pytest
 
 from akdl.serving import model_stream
 from akdl.serving.loaded_model import ServingError
-from akdl.serving.model_stream import ModelFolderWatch, publish, published
+from akdl.serving.model_stream import KEPT, ModelFolderWatch, learnt_by, publish, published
 from akdl.storage.model_forms import ModelError
 
 
@@ -71,6 +71,14 @@ def test_what_is_published_is_whole_and_the_newest(tmp_path: pathlib.Path) -> No
     with pytest.raises(ModelError, match="expected a SavedModel"):
         publish(str(target / "99999999999"), str(target))
     assert len(os.listdir(target)) == 6
+
+
+def test_models_of_a_stream_say_what_they_have_learnt_and_leave_in_the_end(tmp_path: pathlib.Path) -> None:
+    source, target = export(tmp_path / "export"), tmp_path / "models"
+    others = [publish(str(source), str(target)) for _ in range(2)]
+    paths = [publish(str(source), str(target), f"rows={number}") for number in range(KEPT + 3)]
+    assert sorted(os.listdir(target)) == sorted(map(os.path.basename, others + paths[3:]))
+    assert [learnt_by(path) for path in (others[0], *paths[-2:])] == ["", f"rows={KEPT + 1}", f"rows={KEPT + 2}"]
 
 
 def test_several_publish_at_once(tmp_path: pathlib.Path) -> None:
