@@ -75,7 +75,7 @@ class Checkpoint:
 
 
 def export_model(model: Any, folder: str) -> None:
-    """Write a Keras model that knows its inputs as a SavedModel, without its optimizer."""
+    """Write a Keras model, whose inputs are defined, as a SavedModel without its optimizer."""
     if is_keras_3():
         model.export(folder, verbose=False)
     else:

@@ -95,7 +95,7 @@ def publish(saved_model_dir: str, target_folder: str, learnt: str = "") -> str:
 
 
 def learnt_by(path: str) -> str:
-    """Return the text on what a published model has learnt; "" where it has none."""
+    """Return the text on what a published model has learnt; "" for a model that was published without one."""
     with contextlib.suppress(OSError), open(os.path.join(path, *_LEARNT), encoding="utf-8") as file:
         return file.read(1000)
     return ""
