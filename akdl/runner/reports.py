@@ -37,7 +37,7 @@ class Reports:
                 self._latest.metrics[name] = value
 
     def watch(self, name: str, read: Callable[[], float]) -> None:
-        """Read a metric whenever the values are sent. That is no progress, as a call of `add` is."""
+        """Read a metric whenever the values are sent, which does not count as progress."""
         self._gauges[name] = read
 
     def latest(self) -> Report:

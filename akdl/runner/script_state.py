@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from akdl.runner.cuts import Action
 
 _NAME = "state"  # of the files of a tf.train.Checkpoint
-_LEARNT = "akdl-learnt.json"  # beside the files of a state
+_LEARNT = "akdl-learnt.json"  # next to the files that the script saves
 
 
 class Learnt(NamedTuple):
-    """What a script has learnt, over all its processes.
+    """Rows that a script has learnt, over all its processes.
 
     Args:
         rows: Number of rows.
-        until: Their latest event time in microseconds since 1970; 0 where they have none.
+        until: Their latest event time in microseconds since 1970; 0 for rows without event time.
     """
 
     rows: int = 0
@@ -32,7 +32,7 @@ class Learnt(NamedTuple):
         return f"rows={self.rows}{until}"
 
     def write(self, folder: str) -> None:
-        """Write a file beside those of the state in a folder."""
+        """Write a file into the folder of a saved state."""
         with open(os.path.join(folder, _LEARNT), "w", encoding="utf-8") as file:
             json.dump(self, file)
 
