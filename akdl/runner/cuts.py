@@ -168,15 +168,19 @@ class Cuts:
             )
 
     def _cut(self, rows: int) -> None:
-        if self._publish_model is not None:
-            raise ValueError("publishDir: expected a script that calls task_config.checkpoint before its first batch")
+        self._require_state()
         if not (self._waits_for_commits and self._has_committed):
             self._writer.cut(rows)
 
     def _loosen(self) -> None:
         # A script with a state has to commit the rows then, and its output waits for the saves.
         if self._saves is None:
+            self._require_state()
             self._writer.loosen()
+
+    def _require_state(self) -> None:
+        if self._publish_model is not None:
+            raise ValueError("publishDir: expected a script that calls task_config.checkpoint before its first batch")
 
     def _is_due(self, seconds: Optional[float], rows: int) -> bool:
         """Wait for so many seconds, or for the next batch; return True where no batch has come."""

@@ -13,6 +13,7 @@ Example of a script that trains indefinitely:
 
 import contextlib
 import datetime
+import glob
 import logging
 import os
 import re
@@ -29,6 +30,8 @@ ARCHIVES = (".ak", ".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2")
 _UNFINISHED = re.compile(r"[._]|temp-|.*\.(tmp|part|incomplete)$")
 _LEARNT = "assets.extra", "akdl-learnt"  # TensorFlow keeps this folder for files that it does not read
 KEPT = 10
+_WORK = ".publish-"  # folders of copies under way
+_LEFT_S = 3600.0  # after which such a folder was left by a process that was killed
 # Files that changed more recently may be part of an unfinished copy.
 SETTLE_S = 1.0
 # Seconds until a broken model is tried again with unchanged files. The cause may be temporary, such
@@ -69,7 +72,11 @@ def publish(saved_model_dir: str, target_folder: str, learnt: str = "") -> str:
     """
     source = find_saved_model(saved_model_dir)
     os.makedirs(target_folder, exist_ok=True)
-    work = tempfile.mkdtemp(prefix=".publish-", dir=target_folder)
+    for left in glob.glob(os.path.join(glob.escape(target_folder), f"{_WORK}*")):
+        with contextlib.suppress(OSError):  # another process has removed it meanwhile
+            if time.time() - os.stat(left).st_mtime > _LEFT_S:
+                shutil.rmtree(left)
+    work = tempfile.mkdtemp(prefix=_WORK, dir=target_folder)
     try:
         copy = os.path.join(work, "model")
         shutil.copytree(source, copy)

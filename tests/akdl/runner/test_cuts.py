@@ -368,6 +368,8 @@ def test_publishing_without_a_model_is_refused_by_name(folder: pathlib.Path) -> 
         script.config.checkpoint(save, restore)
     with pytest.raises(ValueError, match=r"publishDir: expected a script that calls task_config\.checkpoint"):
         list(Script(folder, publish=Models()).batches())
+    with pytest.raises(Exception, match=r"publishDir: expected a script that calls task_config\.checkpoint"):
+        list(Script(folder, publish=Models()).config.dataset_fn())
 
 
 def test_learnt_rows_are_named_by_number_and_event_time() -> None:

@@ -81,6 +81,15 @@ def test_models_of_a_stream_say_what_they_have_learnt_and_leave_in_the_end(tmp_p
     assert [learnt_by(path) for path in (others[0], *paths[-2:])] == ["", f"rows={KEPT + 1}", f"rows={KEPT + 2}"]
 
 
+def test_publish_removes_what_a_killed_process_left(tmp_path: pathlib.Path) -> None:
+    source, target = export(tmp_path / "export"), tmp_path / "models"
+    for name in (".publish-old", ".publish-new"):
+        (target / name / "model").mkdir(parents=True)
+    os.utime(target / ".publish-old", (0, 0))
+    path = publish(str(source), str(target))
+    assert sorted(os.listdir(target)) == [".publish-new", os.path.basename(path)]
+
+
 def test_several_publish_at_once(tmp_path: pathlib.Path) -> None:
     source = export(tmp_path / "export")
     paths: list[str] = []
