@@ -103,7 +103,7 @@ class StreamRows(ArrivingRows):
         with self._changed, self._counted_as_waiting():
             return self._changed.wait_for(
                 lambda: (
-                    self.count - after >= self.batch_size
+                    self.count - after >= max(1, self.batch_size)
                     or self._held_bytes >= HELD_BYTES
                     or self._complete
                     or self._error is not None

@@ -207,6 +207,16 @@ def test_state_is_saved_while_no_rows_come(folder: pathlib.Path) -> None:
     assert script.writer.cuts[-1] == 20
 
 
+def test_commit_saves_the_state_while_no_rows_come(folder: pathlib.Path) -> None:
+    script, (_, save, restore) = Script(folder, ends=False, save_every_ms=100), _learner()
+    script.config.checkpoint(save, restore)
+    for number, _ in enumerate(script.config.dataset_fn(), 1):
+        script.config.commit(1)
+        if number == 25:
+            break
+    assert 25 in script.writer.states
+
+
 def test_commit_is_a_place_to_save_for_a_derived_dataset(folder: pathlib.Path) -> None:
     script, (state, save, restore) = Script(folder), _learner()
     script.config.checkpoint(save, restore, every_rows=10)
