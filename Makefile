@@ -93,10 +93,10 @@ fuzz: setup
 	AKDL_TEST_TABLES=$(FUZZ_TABLES) $(PYTEST) tests/bridge/files/test_random_tables.py tests/operators/test_file_sources.py \
 	  --timeout 0 --numprocesses $(TESTS_AT_ONCE)
 
-# Schedules of groups, streams and their failures by seeds, half of the number of each kind; a million take a night.
+# Schedules of groups, streams and their failures by seeds, a third of the number of each kind; a million take a night.
 SCHEDULES ?= 1000000
 simulate: setup
-	AKDL_SIMULATE=$$(($(SCHEDULES) / 2)) $(PYTEST) tests/simulation -k promises --timeout 0 --numprocesses 2 --dist load
+	AKDL_SIMULATE=$$(($(SCHEDULES) / 3)) $(PYTEST) tests/simulation -k promises --timeout 0 --numprocesses 2 --dist load
 
 # Each extra in a fresh environment, on each Python here that it allows; about ten minutes, and needs a package index.
 test-installs: setup

@@ -210,10 +210,18 @@ class Attempt:
 
     # The end.
 
-    def got(self, subtask: Subtask, id: int) -> None:
+    def got(self, subtask: Subtask, id: int, state: tuple[Any, ...]) -> None:
         if self.is_over:
             return
-        self.job.history.output(id)
+        history, longest_s = self.job.history, self.job.plan.longest_s
+        history.output(id)
+        if state:
+            history.states[id] = state
+            waited_s = self.world.now - history.learnt_at[id]
+            if longest_s and waited_s > longest_s:
+                raise BrokenPromise(
+                    f"the output of {id} waited for a save for {waited_s:.1f} s, expected at most {longest_s:.1f} s"
+                )
         if self.settings.carries_event_time and len(self.times) == len(self.subtasks) and id % 1000 <= min(self.times.values()):
             raise BrokenPromise(f"{id} is late: its time is {id % 1000}, and that of the output {min(self.times.values())}")
 

@@ -6,13 +6,17 @@ The last ones are what the product did before schedules found it.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
+from akdl import entry
 from akdl.rows.stream_rows import StreamRows
-from akdl.wire import ENDED, FAILED, MemberReport, Rows
+from akdl.runner import cuts
+from akdl.runner.cuts import Cuts, _Saves
+from akdl.wire import ENDED, FAILED, MemberReport, Output, Rows
 from bridge.errors import diagnosis
 from bridge.flink.event_time import Watermarks
 from bridge.flink.exchange import Exchange
@@ -25,6 +29,7 @@ from bridge.group.states import KnownStates
 from bridge.member.member import Member
 from bridge.member.observer import ProgressWatch
 from bridge.member.session import Session, Stage
+from bridge.member.written_rows import WrittenQueue, WrittenRows
 
 Patch = pytest.MonkeyPatch
 
@@ -231,6 +236,11 @@ def a_wait_for_rows_was_a_standstill_once_they_arrive(patch: Patch) -> None:
     patch.setattr(ProgressWatch, "look", lambda self, *values: look(self, *values[:4]))
 
 
+def a_script_that_commits_is_saved_with_its_next_row(patch: Patch) -> None:
+    wait = StreamRows.wait_for_batch
+    patch.setattr(StreamRows, "wait_for_batch", lambda self, *values: self.batch_size == 0 or wait(self, *values))
+
+
 def a_failure_changes_who_hangs(patch: Patch) -> None:
     lagging = KnownStates.lagging
 
@@ -240,6 +250,112 @@ def a_failure_changes_who_hangs(patch: Patch) -> None:
         return lagging(others, idle_s)
 
     patch.setattr(KnownStates, "lagging", without_failed)
+
+
+# In what a script saves.
+
+
+def a_state_is_stored_one_call_late(patch: Patch) -> None:
+    pass_cut = StreamExchange._pass_cut
+    late: dict[StreamExchange, bytes] = {}
+
+    def store_last(self: StreamExchange, cut: WrittenRows) -> Iterator[object]:
+        late[self], cut.state = cut.state, late.get(self, b"")
+        return pass_cut(self, cut)
+
+    patch.setattr(StreamExchange, "_pass_cut", store_last)
+
+
+def rows_leave_before_their_state_is_stored(patch: Patch) -> None:
+    patch.setattr(Session, "rows_done", property(lambda self: self.progress.rows_read))
+
+
+def a_state_is_stored_before_its_rows_leave(patch: Patch) -> None:
+    pass_cut = StreamExchange._pass_cut
+    late: dict[StreamExchange, int] = {}
+
+    def drop_last(self: StreamExchange, cut: WrittenRows) -> Iterator[object]:
+        late[self], cut.cut = cut.cut, late.get(self, 0)
+        return pass_cut(self, cut)
+
+    patch.setattr(StreamExchange, "_pass_cut", drop_last)
+    patch.setattr(StreamExchange, "_drop_done", lambda self: None)
+
+
+def a_state_is_not_restored(patch: Patch) -> None:
+    restore = cuts._restore
+    patch.setattr(cuts, "_restore", lambda state, action, folder: restore(state, lambda path: None, folder))
+
+
+def a_script_that_starts_again_gets_the_state_of_the_job(patch: Patch) -> None:
+    start = Exchange._start_member
+    first: dict[Exchange, bytes] = {}
+
+    def start_member(self: Exchange, before: Member | None = None) -> None:
+        if before is not None:
+            self._saved = first.get(self, b"")
+        start(self, before)
+
+    restore = StreamExchange._restore
+
+    def note(self: StreamExchange) -> Iterator[object]:
+        yield from restore(self)
+        first.setdefault(self, self._saved)
+
+    patch.setattr(Exchange, "_start_member", start_member)
+    patch.setattr(StreamExchange, "_restore", note)
+
+
+def output_leaves_before_the_save(patch: Patch) -> None:
+    add = WrittenQueue.add
+
+    def leave(self: WrittenQueue, output: Output) -> None:
+        add(self, output)
+        self.release()
+
+    patch.setattr(WrittenQueue, "add", leave)
+
+
+def a_failed_save_is_a_cut(patch: Patch) -> None:
+    reach = Cuts._save
+
+    def save(self: Cuts, rows: int, is_last: bool = False) -> None:
+        reach(self, rows, is_last)
+        self._writer.cut(rows)  # nothing where the save has made it
+
+    patch.setattr(Cuts, "_save", save)
+
+
+def a_failed_save_at_the_end_is_no_error(patch: Patch) -> None:
+    save = _Saves.save
+    patch.setattr(_Saves, "save", lambda self, rows, taken_bytes, is_last, learnt: save(self, rows, taken_bytes, False, learnt))
+
+
+def unsaved_bytes_have_no_bound(patch: Patch) -> None:
+    save = _Saves.save
+    patch.setattr(_Saves, "save", lambda self, rows, taken_bytes, *last: save(self, rows, self._bytes, *last))
+
+
+def rows_that_are_there_count_as_learnt(patch: Patch) -> None:
+    reach = Cuts.reach
+    patch.setattr(Cuts, "reach", lambda self, rows: reach(self, max(rows, self._rows.given)))
+
+
+def states_of_groups_are_kept(patch: Patch) -> None:
+    patch.setattr(entry, "_is_alone", lambda cluster: True)
+
+
+def a_wait_for_a_save_is_a_standstill(patch: Patch) -> None:
+    wait = StreamRows.wait_for_batch
+
+    def wait_alone(self: StreamRows, after: int, timeout_s: float) -> bool:
+        before, self._counted_as_waiting = self._counted_as_waiting, lambda for_script=True: nullcontext()  # type: ignore[method-assign]
+        try:
+            return wait(self, after, timeout_s)
+        finally:
+            self._counted_as_waiting = before  # type: ignore[method-assign]
+
+    patch.setattr(StreamRows, "wait_for_batch", wait_alone)
 
 
 Plant = Callable[[Patch], None]
@@ -256,6 +372,18 @@ PLANTED: list[tuple[Plant, str, int, str]] = [
     (the_end_of_members_is_never_known, "group", 1, "waits for ever"),
     (watermarks_overtake_rows, "stream", 0, "is late"),
     (rows_of_a_savepoint_go_to_a_server, "stream", 1767, "in spite of rows in flight"),
+    (a_state_is_stored_one_call_late, "learn", 2, "wrong state"),
+    (rows_leave_before_their_state_is_stored, "learn", 10, "lost: "),
+    (a_state_is_stored_before_its_rows_leave, "learn", 4, "doubled"),
+    (a_state_is_not_restored, "learn", 2, "wrong state"),
+    (a_script_that_starts_again_gets_the_state_of_the_job, "learn", 4, "wrong state"),
+    (output_leaves_before_the_save, "learn", 2, "doubled"),
+    (a_failed_save_is_a_cut, "learn", 70, "wrong state"),
+    (a_failed_save_at_the_end_is_no_error, "learn", 43, "in spite of .*could not be saved"),
+    (unsaved_bytes_have_no_bound, "learn", 2, "in spite of .*could not be saved"),
+    (rows_that_are_there_count_as_learnt, "learn", 2, "lost: "),
+    (states_of_groups_are_kept, "learn", 1, "in spite of expected a script without a group"),
+    (a_wait_for_a_save_is_a_standstill, "learn", 21, "no process of the group has ma"),
 ]
 FOUND: list[tuple[Plant, str, int, str]] = [
     (a_script_that_starts_again_does_not_know_who_has_left, "stream", 139, "did not report or connect"),
@@ -273,6 +401,7 @@ FOUND: list[tuple[Plant, str, int, str]] = [
     (rows_that_wait_for_commits_do_not_count, "stream", 807, "waits for ever"),
     (a_script_that_has_returned_hangs, "stream", 4000730, "worker 0 .* this script lags behind"),
     (a_wait_for_rows_was_a_standstill_once_they_arrive, "stream", 83, "this script lags behind"),
+    (a_script_that_commits_is_saved_with_its_next_row, "learn", 64, "waited for a save"),
     (a_failure_changes_who_hangs, "group", 3005735, "worker 0 .* this script lags behind"),
 ]
 # Schedules that failed before others were as quick to show it, or of which the simulation expected too much.

@@ -36,6 +36,9 @@ class History:
         self.committed: dict[int, float] = {}  # when a script first committed it
         self.durable: Counter[int] = Counter()  # written, as a sink with transactions has it
         self.written: Counter[int] = Counter()  # as any sink has it
+        self.learnt_at: dict[int, float] = {}  # by a script that keeps a state
+        self.states: dict[int, tuple[int, int, int]] = {}  # of such a script, with the id's output: rows, their sum, batches
+        self.failed_saves = 0
         self.checkpoints: list[Checkpoint] = []
         self.settled: dict[int, int] = {}  # id -> checkpoint after which it may not be written again
         self.restarts = 0  # of the job, or of a script

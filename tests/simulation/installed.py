@@ -9,7 +9,7 @@ from typing import Any
 from akdl import entry
 from akdl.process import channel
 from akdl.rows import arriving_rows
-from akdl.runner import output_writer
+from akdl.runner import cuts, output_writer
 from bridge.flink import exchange, stream_exchange
 from bridge.group import group_server, membership
 from bridge.member import bridge_server, extra_input_delivery, member, observer
@@ -72,6 +72,7 @@ _REPLACED: list[tuple[Any, str, Any]] = [
     (arriving_rows, "threading", Threading),
     (output_writer, "threading", Threading),
     (output_writer, "queue", Queues),
+    (cuts, "time", Time),
     (entry, "threading", Threading),
     (entry, "WorkClock", lambda: here().running.process.child),
     (entry, "script_stacks", lambda: ""),

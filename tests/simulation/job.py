@@ -11,6 +11,7 @@ from bridge.member.session import Stage
 from bridge.settings import GroupSettings
 from tests.simulation.attempt import Attempt
 from tests.simulation.history import BrokenPromise, Checkpoint, History
+from tests.simulation.learning import REFUSED
 from tests.simulation.scripts import Steps
 from tests.simulation.world import World
 
@@ -26,6 +27,7 @@ class Job:
         self.error: Optional[BrokenPromise] = None
         self.is_from_savepoint = False
         self.ports = 7000
+        self.folder = ""  # of files that scripts save
         self._shapes = list(plan.shapes)
         self._shape = self._shapes.pop(0)
         self._checkpoints = 0
@@ -91,9 +93,11 @@ class Job:
             self.is_over = True
             return
         self.restarts_left -= 1
-        is_refused = "takes no rows" in verdict
+        is_refused = "takes no rows" in verdict or REFUSED in verdict
         if is_refused:  # the user does as the error says
-            self._shape = dataclasses.replace(self._shape, settings=dataclasses.replace(self.settings, num_ps=0))
+            workers = 1 if REFUSED in verdict else self.settings.num_workers
+            settings = dataclasses.replace(self.settings, num_workers=workers, num_ps=0)
+            self._shape = dataclasses.replace(self._shape, settings=settings)
         self.world.after(self.world.random.random() * 3, lambda: self._restart(new=is_refused))
 
     def stop_and_continue(self) -> None:

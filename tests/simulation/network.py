@@ -41,8 +41,16 @@ class Network:
         self.cut: set[str] = set()  # hosts that nothing reaches or leaves
         self.loss = self.repeats = 0.0  # probabilities, of calls between hosts
         self.slowest_s = 0.02
+        self.messages = 0
+        self.at_message: dict[int, Callable[[], None]] = {}
         self._lost: dict[Process, int] = {}  # calls in a row
         world.network = self  # type: ignore[attr-defined]
+
+    def arrive(self) -> None:
+        """Count a message that is about to be handled, and let happen what was planned for it."""
+        self.messages += 1
+        if self.messages in self.at_message:
+            self.at_message.pop(self.messages)()
 
     def delay_s(self) -> float:
         slow = self.world.random.random() < 0.1
@@ -216,6 +224,7 @@ class Channel:
                 call.wait(lambda: call.answers or call.is_over)
                 here().sleep(network().delay_s())
                 if call.answers and (call.error is None or here().random.random() < 0.5):
+                    network().arrive()
                     answer = call.answers.pop(0)
                     call.notify()
                     yield deserialize(answer)
@@ -246,6 +255,7 @@ class Channel:
                     here().sleep(network().delay_s())
                     # What a process has sent before it died may arrive, or not.
                     if call.requests and (call.is_active() or here().random.random() < 0.7):
+                        network().arrive()
                         yield call.requests.pop(0)
                         call.notify()
                     elif not call.is_active():
@@ -292,7 +302,9 @@ class Channel:
         world, net = here(), network()
 
         def serve() -> None:
+            net.arrive()
             answer = self._behaviour(call, server, path, metadata)(message, call)
+            net.arrive()
             if not is_answered or net.is_cut(call.caller, call.server):
                 return
 

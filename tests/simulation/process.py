@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any, Optional
 
 from akdl import entry
 from akdl.process.channel import Channel, ChannelError
 from akdl.process.parent import REFUSED_ROWS
-from akdl.rows.stream_rows import StreamRows
 from akdl.runner.config import BatchTaskConfig, StreamTaskConfig
 from akdl.runner.cuts import Cuts
 from akdl.runner.output_writer import OutputWriter
 from akdl.runner.reports import Reports
-from akdl.wire import WORKING, Chunk, Failure, Hello, Outcome, Rows, Shares, Success, Task, Wishes
+from akdl.wire import WORKING, Chunk, Hello, Outcome, Rows, Shares, Success, Task, Wishes
 from akdl.wire.service import PROTOCOL
 from bridge.errors.process_failures import paragraphs
 from bridge.exceptions import TaskError
 from bridge.group.roles import label
 from bridge.member import bridge_server
+from bridge.member.script_process import task_of
 from bridge.member.session import Session
-from bridge.schema import table_columns
-from bridge.settings import UNCOMMITTED, GroupSettings
+from bridge.settings import GroupSettings
 from tests.simulation.scripts import ids_of
 from tests.simulation.threads import Condition
 from tests.simulation.world import here
@@ -136,22 +136,21 @@ class Child:
         channel.connect(Hello(pid=self.pid, attempt=attempt, protocol=PROTOCOL))
         rows = entry._rows_of(task, "", channel)
         writer = OutputWriter(channel, task.output_columns, task.chunk_wait_ms / 1000 or None)
-        channel.wait_for_cluster()
-        cuts = Cuts(rows, writer, task) if isinstance(rows, StreamRows) and not rows.is_once else None
+        cuts = entry.cuts_of(task, channel.wait_for_cluster(), rows, writer)
         reports = Reports()
         over = entry._report_progress(channel, rows, reports, _Watch())  # type: ignore[arg-type]
         failure = None
         self.is_in_main = True
         try:
             main(self._task_config(task, rows, writer, cuts, reports), self)
-            self.is_in_main = False
             if cuts is not None:
                 cuts.end()
+            self.is_in_main = False
             writer.close()
         except ChannelError:
             raise
         except Exception as error:
-            failure = Failure(type=type(error).__name__, message=str(error), traceback="trace")
+            failure = entry.described(error, task)
         self.is_in_main = False
         over.set()
         if failure is not None:
@@ -202,12 +201,7 @@ class SimulatedProcess:
         self, session: Session, shares: Callable[[], Shares | None], wishes: Callable[[], Wishes], note_line: object
     ) -> None:
         settings, job = self.settings, here().job  # type: ignore[attr-defined]
-        task = Task(
-            operator=settings.operator, kind=settings.kind, num_workers=settings.num_workers,
-            input_columns=table_columns(settings.script_schema), output_columns=table_columns(settings.output_schema),
-            chunk_wait_ms=int(settings.chunk_wait_s * 1000) if settings.kind == "stream" else 0,
-            commits=settings.replay == UNCOMMITTED, read_once=settings.read_once,
-        )  # fmt: skip
+        task = task_of(settings, SimpleNamespace(path=job.folder))  # type: ignore[arg-type]
         self._server = bridge_server.BridgeServer(
             session, self.changed, shares, wishes, task, TOKEN, f"child-{len(here().processes)}"
         )

@@ -6,22 +6,24 @@ import contextlib
 import dataclasses
 import io
 import random
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
 from bridge.schema import Schema
-from bridge.settings import DROP, OFF, PAD, RESTART, UNCOMMITTED, UNTAKEN, GroupSettings
-from tests.simulation import scripts
+from bridge.settings import DRAIN, DROP, OFF, PAD, RESTART, UNCOMMITTED, UNTAKEN, GroupSettings
+from tests.simulation import learning, scripts
 from tests.simulation.attempt import PARTITIONS, Shape
 from tests.simulation.history import BrokenPromise, History, check_rows
 from tests.simulation.installed import installed
 from tests.simulation.job import Job
+from tests.simulation.learning import Learner, Learning, check_states
 from tests.simulation.network import Network
 from tests.simulation.scripts import named
 from tests.simulation.world import here, world_of
 
-STALL_S, START_S = 10.0, 8.0
+STALL_S, START_S, SETTLED_S = 10.0, 8.0, 2.0
 SCHEMA = Schema.parse("id BIGINT NOT NULL")
 NONE, KILLED, RAISES, HANGS, RETURNS, CUT, LATE = "none", "killed", "raises", "hangs", "returns", "cut", "late"
 
@@ -93,6 +95,9 @@ class Plan:
     accidents: list[tuple[float, str, int]] = field(default_factory=list)
     fault: Fault = field(default_factory=lambda: Fault(NONE, 0))
     in_step: bool = False
+    learning: Optional[Learning] = None  # the script keeps a state
+    longest_s: float = 0.0  # until output has left, where that is bounded
+    kill: tuple[str, int] = ("", 0)  # the script or its worker, at a message
     loss: float = 0.0
     repeats: float = 0.0
     slowest_s: float = 0.02
@@ -238,17 +243,93 @@ def group_plan(seed: int) -> Plan:
     )  # fmt: skip
 
 
-PLANS: dict[str, Callable[[int], Plan]] = {"stream": stream_plan, "group": group_plan}
+def learn_plan(seed: int) -> Plan:
+    """A script that keeps a state, in a job that restarts, and that continues with other operators around it."""
+    draw = random.Random(f"learn {seed}")
+    work_s, save_s, every_s, slowest_s = (
+        draw.choice([0.02, 0.3]),
+        draw.choice([0.0, 0.1, 1.0]),
+        draw.choice([0.3, 1.0, 4.0]),
+        draw.choice([0.02, 1.0]),
+    )
+    batch, returns_after, partitions = draw.choice([0, 1, 2, 3]), draw.choice([0, 0, 0, 2]), draw.choice([1, 2, PARTITIONS])
+    is_quiet = draw.random() < 0.1
+    if is_quiet and not returns_after:
+        every_s = draw.choice([every_s, 1.2 * STALL_S])
+    how = Learning(
+        batch,
+        draw.choice([None, None, 1, 3, 5]),
+        work_s,
+        save_s,
+        0.0 if is_quiet else draw.choice([0.0, 0.0, 0.3]),
+        returns_after,
+    )
+    settings = settings_of(
+        output_schema=learning.SCHEMA, save_every_s=every_s, on_return=RESTART if returns_after else DRAIN,
+        queue_bytes=draw.choice([64, 400, 16 << 20]), max_uncommitted=draw.choice([1, 60, 256 << 20, 256 << 20]),
+        watermark=draw.choice([None, None, None if returns_after else ("id", "SOURCE_WATERMARK()")]),
+    )  # fmt: skip
+    rows, start_s, pace_s = draw.choice([3, 6, 10]), draw.choice([0.1, 2.0]), draw.choice([0.05, 0.5, 2.0])
+    accidents: list[tuple[float, str, int]] = []
+    for _ in range(0 if is_quiet else draw.choice([0, 1, 2, 3, 4])):
+        lasts_s = start_s + 2.0 + rows * pace_s + 2.0 * len(accidents)
+        accidents.append((draw.uniform(0.3, lasts_s), draw.choice(["kill script", "kill worker", "stop"]), 0))
+    shapes = [
+        Shape(
+            dataclasses.replace(settings, **draw.choice([*[{}] * 8, {"num_workers": 2}, {"num_ps": 1}])),
+            draw.choice([1, 2, 3]),
+            draw.random() < 0.5,
+        )
+        for _ in range(1 + sum(what == "stop" for _, what, _ in accidents))
+    ]
+    longest_s = every_s + 2 * work_s + save_s + SETTLED_S + 4 * slowest_s
+    if is_quiet:
+        shapes = [Shape(stalling(settings), draw.choice([1, 2, 3]), True)]
+    return Plan(
+        seed, shapes, rows, learner(how), learning=how, partitions=partitions, start_s=start_s, pace_s=pace_s, checkpoint_s=draw.choice([0.3, 1.0, 4.0]),
+        quiet_s=1.3 * STALL_S if is_quiet else 0.0, longest_s=longest_s if is_quiet else 0.0, restarts=100, accidents=accidents,
+        slowest_s=slowest_s, boot_s=draw.choice([0.5, 3.0]),
+    )  # fmt: skip
+
+
+def learner(how: Learning) -> Callable[[Any, int], Any]:
+    def script(job: Any, index: int) -> Any:
+        return Learner(job, index, how) if index < job.settings.num_workers else scripts.Serving(job, index)
+
+    return script
+
+
+def kill_plan(what: str, message: int) -> Plan:
+    """A script that keeps a state, and a kill at a message."""
+    how = Learning(batch=2, every_rows=4, save_s=0.1)
+    settings = settings_of(output_schema=learning.SCHEMA, save_every_s=0.5)
+    return Plan(
+        message, [Shape(settings, 1, True)], 12, learner(how), learning=how, partitions=1, start_s=0.1, checkpoint_s=0.3,
+        restarts=1, kill=(what, message),
+    )  # fmt: skip
+
+
+PLANS: dict[str, Callable[[int], Plan]] = {"stream": stream_plan, "group": group_plan, "learn": learn_plan}
 
 
 def run(kind: str, seed: int) -> Job:
     """Run a schedule, and raise BrokenPromise where it breaks one."""
-    plan = PLANS[kind](seed)
+    return run_plan(PLANS[kind](seed), f"{kind} {seed}")
+
+
+def run_plan(plan: Plan, name: str) -> Job:
     printed = io.StringIO()  # by processes that lose their channel
-    with world_of(f"{kind} {seed}") as world, installed(), contextlib.redirect_stderr(printed):
+    with contextlib.ExitStack() as stack:
+        world = stack.enter_context(world_of(name))
+        stack.enter_context(installed())
+        stack.enter_context(contextlib.redirect_stderr(printed))
         net = Network(world)
         net.loss, net.repeats, net.slowest_s = plan.loss, plan.repeats, plan.slowest_s
-        job = Job(world, net, plan, History(2.0 + 4 * plan.slowest_s))
+        job = Job(world, net, plan, History(SETTLED_S + 4 * plan.slowest_s))
+        if plan.learning is not None:
+            job.folder = stack.enter_context(tempfile.TemporaryDirectory())
+        if plan.kill[0]:
+            net.at_message[plan.kill[1]] = _kill(job, plan.kill[0])
         for when, what, index in plan.accidents:
             world.after(when, _accident(job, what, index))
         if not world.run_until(lambda: job.is_over, plan.limit_s):
@@ -280,6 +361,8 @@ def _check_success(job: Job) -> None:
     if plan.in_step and job.settings.equal_steps == DROP:
         return
     check_rows(job.history, plan.repeats_output, ids)
+    if plan.learning is not None:
+        check_states(job.history, plan.learning.batch, all(shape.settings.size == 1 for shape in plan.shapes))
 
 
 def waiting(job: Job) -> str:
@@ -303,6 +386,23 @@ def _missed(job: Any, index: int) -> list[str]:
         return ["the chief has not answered for 30 s", "the chief does not answer at host-0"]
     name = named(job, index)
     return [rf"{name} on host-\d has not reported for 30 s", rf"{name} on host-\d did not report or connect"]
+
+
+def _kill(job: Job, what: str) -> Callable[[], None]:
+    def happen() -> None:
+        attempt = job.attempt
+        running = [child for child in attempt.children if child.exit_status is None]
+        if attempt.is_over:
+            return
+        if what == "worker" and not attempt.subtasks[0].is_done:
+            job.blame("Flink lost a worker")
+            job.world.after(job.world.random.random(), lambda: attempt.failed("Flink lost a worker"))
+            attempt.workers[0].kill()  # last, as it ends this call where the worker makes it
+        elif what == "script" and running:
+            attempt.culprits.append(r"the process killed by signal 9")
+            running[0].kill()
+
+    return happen
 
 
 def _accident(job: Job, what: str, index: int) -> Callable[[], None]:

@@ -244,9 +244,9 @@ class Subtask:
         for element in elements:
             kind, _, content = element.to_row()
             if kind == Element.CHUNK:
-                for id in read_batch(content)["id"].to_pylist():
+                for id, *state in zip(*(column.to_pylist() for column in read_batch(content).columns)):
                     self.output.append(id)
-                    self.attempt.got(self, id)
+                    self.attempt.got(self, id, tuple(state))
             elif kind != Element.END:
                 self.attempt.got_time(self.index, time_of(content), kind == Element.IDLE)
 

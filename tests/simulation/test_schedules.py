@@ -6,6 +6,7 @@ number of the first one, so that one that failed can be repeated alone.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 from collections.abc import Iterator
@@ -14,9 +15,9 @@ import pytest
 
 from tests.simulation.defects import FAIR, FOUND, PLANTED, Plant
 from tests.simulation.history import BrokenPromise
-from tests.simulation.schedules import PLANS, run
+from tests.simulation.schedules import PLANS, kill_plan, run, run_plan
 
-COUNT = int(os.environ.get("AKDL_SIMULATE", "1000"))
+COUNT = int(os.environ.get("AKDL_SIMULATE", "650"))
 FIRST = int(os.environ.get("AKDL_SIMULATE_FIRST", "0"))
 PARTS = 10  # which processes of pytest share
 
@@ -37,6 +38,18 @@ def test_schedules_keep_the_promises(kind: str, part: int) -> None:
             run(kind, seed)
         except BrokenPromise as error:
             raise AssertionError(f"{kind} schedule {seed}: {error}") from error
+
+
+@pytest.mark.parametrize("what", ["script", "worker"])
+def test_a_kill_at_any_message_leaves_state_and_output_as_they_are(what: str) -> None:
+    for message in itertools.count(1):
+        try:
+            job = run_plan(kill_plan(what, message), "kills")
+        except BrokenPromise as error:
+            raise AssertionError(f"{what} killed at message {message}: {error}") from error
+        if job.network.messages < message:
+            break
+    assert message > 30
 
 
 @pytest.mark.parametrize(("kind", "seed"), FAIR)
