@@ -28,7 +28,7 @@ from akdl.rows.stream_rows import StreamRows
 from akdl.runner.output_writer import OutputWriter
 from akdl.runner.reports import Reports
 from akdl.runner.script_state import Learnt
-from akdl.storage.archive import unpack_archive
+from akdl.storage.archive import ArchiveError, unpack_archive
 from akdl.wire import Task
 
 logger = logging.getLogger(__name__)
@@ -37,6 +37,7 @@ Action = Callable[[str], object]  # with the path of a folder
 
 # A message of protobuf has less than 2 GiB, and Flink's state and its checkpoint have copies of it.
 MOST_STATE_BYTES = 1 << 30
+_TAR_END_BYTES = 1024
 
 
 class StateError(RuntimeError):
@@ -111,7 +112,7 @@ class Cuts:
             )
         if self._saves is not None:
             raise StateError("task_config.checkpoint was called before: save all of the state with one call")
-        if self._rows.given:
+        if self._rows.given or self._rows.is_loose:
             raise StateError("task_config.checkpoint: call it before the first batch is read")
         if self._publish_model is not None:
             if export is None:
@@ -139,7 +140,9 @@ class Cuts:
         if self._models is not None and self._is_due(self._models.seconds_left(rows), rows):
             self._models.publish(self._learnt(rows), rows)
         if self._is_due(self._saves.seconds_left_of(rows, self._rows.taken_bytes), rows):
-            self._save(rows)
+            # A failed save is tried again while no rows come, too.
+            while not self._save(rows) and not self._rows.wait_for_batch(rows, max(1.0, self._save_every_s)):
+                pass
 
     def end(self) -> None:
         """Make the last cut, because the script has returned without an error."""
@@ -177,6 +180,11 @@ class Cuts:
         if self._saves is None:
             self._require_state()
             self._writer.loosen()
+        elif self._rows.batch_size:
+            raise ValueError(
+                "task_config.checkpoint: expected batches in the order of the stream, got shuffle_rows, with which it is not "
+                "known which rows have been learnt. Shuffle the rows of a batch in the script"
+            )
 
     def _require_state(self) -> None:
         if self._publish_model is not None:
@@ -189,11 +197,12 @@ class Cuts:
     def _learnt(self, rows: int) -> Learnt:
         return Learnt(self._before.rows + rows, max(self._before.until, self._rows.time_of(rows)))
 
-    def _save(self, rows: int, is_last: bool = False) -> None:
+    def _save(self, rows: int, is_last: bool = False) -> bool:
         assert self._saves is not None
         state = self._saves.save(rows, self._rows.taken_bytes, is_last, self._learnt(rows))
         if state is not None:
             self._writer.cut(rows, state)
+        return state is not None
 
     def _warn_of_reading_ahead(self) -> None:
         """Warn once where rows are requested while the script works: what it has finished cannot be seen then."""
@@ -313,8 +322,16 @@ def _restore(state: bytes, restore: Action, work_dir: str) -> Learnt:
     The files stay: TensorFlow reads the values of later variables from them later.
     """
     folder = tempfile.mkdtemp(prefix="restored-", dir=work_dir or None)
-    unpack_archive(io.BytesIO(state), folder)
-    learnt = Learnt.take(folder)
+    try:
+        # A tar file that is cut between two of its files seems to be whole, but for its end.
+        if not state.endswith(bytes(_TAR_END_BYTES)):
+            raise ArchiveError("its end is missing")
+        unpack_archive(io.BytesIO(state), folder)
+        learnt = Learnt.take(folder)
+    except (ArchiveError, OSError, ValueError) as error:
+        raise StateError(
+            f"the state of the script in Flink's checkpoint or savepoint is damaged: {error}. Continue from another one"
+        ) from error
     restore(folder)
     return learnt
 

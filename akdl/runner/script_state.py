@@ -67,7 +67,7 @@ class Checkpoint:
         rows = self._rows
 
         class FollowBatches(tf.keras.callbacks.Callback):  # type: ignore[misc]
-            def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            def on_train_batch_end(self, batch: int, logs: object = None) -> None:
                 if rows is not None:
                     rows.reach(batch + 1)
 
@@ -82,7 +82,7 @@ def export_model(model: Any, folder: str) -> None:
         model.save(folder, save_format="tf", include_optimizer=False)
 
 
-def is_model(state: Any) -> bool:
+def is_model(state: object) -> bool:
     """Tell a Keras model from other states, without an import of Keras."""
     return hasattr(state, "trainable_variables") and hasattr(state, "fit")
 

@@ -70,6 +70,7 @@ class WrittenQueue:
             cut = WrittenRows(wire.Output())
             cut.cut, cut.state = output.cut, output.state
             self._ready.append(cut)
+            self.ready_bytes += len(output.state)
         if not output.rows.rows:
             return
         if not is_held:

@@ -385,3 +385,48 @@ def test_publishing_without_a_model_is_refused_by_name(folder: pathlib.Path) -> 
 def test_learnt_rows_are_named_by_number_and_event_time() -> None:
     assert str(Learnt(3)) == "rows=3"
     assert str(Learnt(3, 1_700_000_000_123_456)) == "rows=3 until=2023-11-14T22:13:20.123"
+
+
+def test_damaged_state_is_refused_by_name(folder: pathlib.Path) -> None:
+    script, (_, save, restore) = Script(folder), _learner()
+    script.config.checkpoint(save, restore)
+    list(script.batches())
+    script.cuts.end()
+    whole = script.writer.states[25]
+    for damaged in (whole[:1024], whole[:700], b"x" * 600 + bytes(1024)):
+        with pytest.raises(
+            StateError, match=r"the state of the script in Flink's checkpoint or savepoint is damaged: .* another"
+        ):
+            Script(folder, damaged).config.checkpoint(save, restore)
+
+
+def test_failed_save_is_tried_again_while_no_rows_come(folder: pathlib.Path) -> None:
+    script, (_, save, restore) = Script(folder, ends=False, save_every_ms=0), _learner()
+    tries = []
+
+    def fails_once(path: str) -> None:
+        tries.append(path)
+        if len(tries) == 1:
+            raise OSError("no room")
+        save(path)
+        script.feed.end()
+
+    script.config.checkpoint(fails_once, restore)
+    assert len(list(script.batches(25))) == 1
+    assert script.writer.cuts == [25] and len(tries) == 2
+
+
+def test_rows_in_random_order_cannot_change_a_state(folder: pathlib.Path) -> None:
+    script, (_, save, restore) = Script(folder), _learner()
+    script.config.checkpoint(save, restore)
+    with pytest.raises(
+        Exception, match=r"task_config\.checkpoint: expected batches in the order of the stream, got shuffle_rows"
+    ):
+        list(script.config.tf_context.batches(5, shuffle_rows=10))
+
+
+def test_state_is_announced_before_rows_are_read_from_a_dataset_of_examples(folder: pathlib.Path) -> None:
+    script, (_, save, restore) = Script(folder), _learner()
+    list(script.config.dataset_fn())
+    with pytest.raises(StateError, match="call it before the first batch is read"):
+        script.config.checkpoint(save, restore)
