@@ -33,6 +33,7 @@ _start_s = 300.0
 
 _LOOK_S = 0.01
 _PLACE_FRAMES = 3
+_LOG_END_S = 5.0
 _NO_PROXY = ("grpc.enable_http_proxy", 0)
 
 
@@ -89,6 +90,7 @@ def close_with_worker(close: Callable[[], None]) -> None:
     harness = None if worker is None else worker()
     if harness is None:
         return
+    _end_logs_without_their_lock()
     # Under the lock, the worker's thread cannot take its list away between the two lines. Without
     # it, a function that was still being opened would never be closed.
     with _lock:
@@ -240,6 +242,22 @@ def _answer_requests_of_state() -> None:
         return future
 
     GrpcStateHandler.done, GrpcStateHandler._request = close, ask  # type: ignore[assignment, method-assign]
+
+
+def _end_logs_without_their_lock() -> None:
+    # `FnApiLogRecordHandler.close` of apache_beam/runners/worker/log_handler.py waits for its reader under the handler's lock.
+    # The reader prints that the connection is lost, and print logs in a worker's process (`CustomPrint` of
+    # pyflink/fn_execution/beam/beam_sdk_worker_main.py), which takes that lock. So a worker whose TaskManager was killed waited
+    # for itself, and all of its threads that log waited too, also the one that stops its scripts.
+    from apache_beam.runners.worker.log_handler import FnApiLogRecordHandler
+
+    def close(handler: FnApiLogRecordHandler) -> None:
+        handler._alive = False
+        handler._log_entry_queue.put(handler._FINISHED, timeout=_LOG_END_S)
+        handler._reader.join()
+        logging.Handler.close(handler)
+
+    FnApiLogRecordHandler.close = close  # type: ignore[assignment, method-assign]
 
 
 def _warn_of_late_starts() -> None:

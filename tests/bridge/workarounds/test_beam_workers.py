@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import queue
 import subprocess
 import sys
 import threading
@@ -13,6 +15,7 @@ from unittest.mock import Mock
 import grpc
 import pytest
 from apache_beam.portability.api.org.apache.beam.model.fn_execution.v1 import beam_fn_api_pb2_grpc
+from apache_beam.runners.worker.log_handler import FnApiLogRecordHandler
 from apache_beam.runners.worker.sdk_worker import GrpcStateHandler, SdkHarness, beam_fn_api_pb2
 from apache_beam.utils.thread_pool_executor import shared_unbounded_instance
 
@@ -53,6 +56,27 @@ def test_a_worker_whose_line_breaks_closes_what_it_has() -> None:
     worker._data_channel_factory.close.assert_called_once()
     worker._state_handler_factory.close.assert_called_once()
     worker._bundle_processor_cache.periodic_shutdown.cancel.assert_called_once()
+
+
+@pytest.mark.fault("jobs", "A Python worker whose TaskManager is killed ends, and its scripts with it")
+def test_a_worker_process_ends_its_log_whose_reader_logs_that_the_connection_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FnApiLogRecordHandler, "close", FnApiLogRecordHandler.close)  # as it was, afterwards
+    Worker(lambda: close_with_worker(Mock()), None).run()
+    log = FnApiLogRecordHandler.__new__(FnApiLogRecordHandler)
+    logging.Handler.__init__(log)
+    log._log_entry_queue = queue.Queue()
+
+    def read() -> None:
+        log._log_entry_queue.get()
+        with log.lock:  # as in a call of logging
+            pass
+
+    log._reader = threading.Thread(target=read, daemon=True)
+    log._reader.start()
+    closing = threading.Thread(target=log.close, daemon=True)
+    closing.start()
+    closing.join(DEADLINE_S)
+    assert not closing.is_alive()
 
 
 @pytest.mark.fault("jobs")
