@@ -1,7 +1,7 @@
 """Kafka to Kafka while parts of the job and the broker are killed: a reader of committed messages counts the ids at both ends.
 
-`make test-kafka`, a minute for each kill, and `make soak-kafka`, an hour with many messages and new models; docs/reliability.md
-has the results.
+CI has one kill of each of the first three kinds. `make test-kafka` takes half a minute for each of any number, and `make soak-kafka`
+an hour with many messages and new models; docs/reliability.md has the results.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import pathlib
 import random
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -21,19 +23,23 @@ import pytest
 from akdl.serving.model_stream import publish
 from operators import StreamOperator, TensorFlow2StreamOp, TFSavedModelPredictStreamOp, resetEnv, useLocalEnv, useRemoteEnv
 from tests.akdl.serving import models
+from tests.e2e.jobs import SCRIPTS
 from tests.e2e.streams import counting
 from tests.e2e.test_stream_checkpoints import checkpoints
 from tests.support.flink_cluster import FlinkCluster, flink_cluster
 from tests.support.kafka import Broker
-from tests.support.leftovers import wait_until
+from tests.support.leftovers import DEADLINE_S, is_running, wait_until
 
-KILLS = int(os.environ.get("AKDL_TEST_KILLS", "0"))
+KILLS = int(os.environ.get("AKDL_TEST_KILLS", "3"))
 SOAK_S = float(os.environ.get("AKDL_TEST_SOAK_S", "0"))
 KILL_MINUTES = int(os.environ.get("AKDL_TEST_KILL_MINUTES", "5"))
-KINDS = os.environ.get("AKDL_TEST_KINDS", "process,broker,Python worker,TaskManager,JobManager").split(",")
+KINDS = os.environ.get("AKDL_TEST_KINDS", "process,Python worker,TaskManager,broker,JobManager").split(",")
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.own_processes]
 COLUMNS = "id BIGINT, p BIGINT, t TIMESTAMP_LTZ(3)"
 SENT = "sent TIMESTAMP_LTZ(3) METADATA FROM 'timestamp' VIRTUAL"
+PLACE = "part INT METADATA FROM 'partition' VIRTUAL, place BIGINT METADATA FROM 'offset' VIRTUAL"
+KERAS_SCRIPT = str(SCRIPTS / "stream" / "learns_weights.py")
+BATCH = 50  # of that script
 WORDS = {
     "process": ("akdl.entry", "akdl.serving.model_server"), "Python worker": ("pyflink.fn_execution",),
     "TaskManager": ("TaskManagerRunner",), "JobManager": ("StandaloneSessionClusterEntrypoint",),
@@ -69,6 +75,8 @@ def times(ms: Any) -> str:
 
 def learns(task_config: Any) -> None:
     """Count the rows, with the count as the state of the script."""
+    import pathlib
+
     import tensorflow as tf
 
     learnt = tf.Variable(0, dtype=tf.int64)
@@ -76,21 +84,28 @@ def learns(task_config: Any) -> None:
     for rows in task_config.tf_context.batches(1):
         learnt.assign_add(1)
         task_config.output_writer.write_batch({"id": rows["id"], "p": learnt[None], "t": rows["t"]})
+        pathlib.Path(task_config.user_params["works"]).touch()
 
 
 class Flow:
-    """A stream of ids in Kafka, and a job that sends them through a predictor and a script to topics of their own."""
+    """A stream of ids in Kafka, and a job that sends them through a predictor and two scripts to topics of their own.
+
+    One script counts its rows; the other one trains a Keras model with the rows of one partition.
+    """
 
     def __init__(self, kafka: Broker, cluster: FlinkCluster, folder: pathlib.Path, name: str, per_second: int) -> None:
         self.kafka, self.cluster, self.draw = kafka, cluster, random.Random(7)
         self.here = useLocalEnv(1, config={"jars": ["kafka"]})
-        self.topics = {each: f"{name}_{each}" for each in ("ids", "once", "learnt")}
-        self.models = folder / "models"
+        self.topics = {each: f"{name}_{each}" for each in ("ids", "once", "learnt", "weights")}
+        self.works = {each: folder / f"{each}.works" for each in ("learnt", "weights")}
+        self.folder, self.models = folder, folder / "models"
         self.models.mkdir()
         ends = {"scan.bounded.mode": "latest-offset", "properties.isolation.level": "read_committed"}
-        kafka.table(self.here.stenv, "fed", "id BIGINT", topic=self.topics["ids"])
-        for table, columns in {"ids": "id BIGINT", "once": COLUMNS, "learnt": COLUMNS}.items():
-            kafka.table(self.here.stenv, f"{table}_read", f"{columns}, {SENT}", topic=self.topics[table], **ends)
+        small = {"properties.batch.size": "1000"}  # a producer goes to another partition behind each batch
+        kafka.table(self.here.stenv, "fed", "id BIGINT", topic=self.topics["ids"], **small)
+        for table, topic in self.topics.items():
+            columns = f"id BIGINT, {PLACE}" if table == "ids" else COLUMNS
+            kafka.table(self.here.stenv, f"{table}_read", f"{columns}, {SENT}", topic=topic, **ends)
         tens = counting(self.here.stenv, 3 * 10**6, per_second // 10)  # which Flink holds in memory, all of them
         self.here.stenv.create_temporary_view("tens", tens.getOutputTable())
         # An array that names no column of `tens` makes a join that keeps all of its rows.
@@ -101,9 +116,9 @@ class Flow:
         config = {**checkpoints(folder), "execution.checkpointing.interval": "1 s", "jars": ["kafka"]}
         config["restart-strategy.fixed-delay.attempts"] = "100000"
         there = useRemoteEnv(cluster.host, cluster.rest_port, 2, config=config).stenv
-        kafka.table(there, "ids", f"id BIGINT, {SENT}", topic=self.topics["ids"])
+        kafka.table(there, "ids", f"id BIGINT, {PLACE}, {SENT}", topic=self.topics["ids"])
         once = {"sink.delivery-guarantee": "exactly-once", "properties.transaction.timeout.ms": "600000"}
-        for table in ("once", "learnt"):
+        for table in ("once", *self.works):
             prefix = {"sink.transactional-id-prefix": f"{name}_{table}"}
             kafka.table(there, table, COLUMNS, topic=self.topics[table], **once, **prefix)
         fed = "id, sent AS t, id AS k, ARRAY[CAST(1 AS FLOAT), CAST(0 AS FLOAT), CAST(0 AS FLOAT)] AS x"
@@ -112,14 +127,19 @@ class Flow:
             modelStreamFilePath=self.models.as_uri(), modelStreamScanInterval=1.0,
         )  # fmt: skip
         StreamOperator.fromTable(there.sql_query(f"SELECT {fed} FROM ids")).link(predictor)
-        script = TensorFlow2StreamOp(mainScriptFile=learns, outputSchemaStr=COLUMNS, numWorkers=1, numPSs=0, saveEvery=1.0)
-        StreamOperator.fromTable(there.sql_query("SELECT id, id * 2 AS p, sent AS t FROM ids")).link(script)
+        ends_of = {"once": predictor}
+        for table, script, which in (("learnt", learns, "TRUE"), ("weights", KERAS_SCRIPT, "part = 0")):
+            ends_of[table] = TensorFlow2StreamOp(
+                mainScriptFile=script, userFiles=[script] if script is KERAS_SCRIPT else [], outputSchemaStr=COLUMNS,
+                numWorkers=1, numPSs=0, saveEvery=1.0, userParams={"works": str(self.works[table])},
+            )  # fmt: skip
+            StreamOperator.fromTable(there.sql_query(f"SELECT id, sent AS t FROM ids WHERE {which}")).link(ends_of[table])
         statements = there.create_statement_set()
-        for table, op in {"once": predictor, "learnt": script}.items():
+        for table, op in ends_of.items():
             there.create_temporary_view(f"to_{table}", op.getOutputTable())
             statements.add_insert_sql(f"INSERT INTO {table} SELECT id, CAST(p AS BIGINT), t FROM to_{table}")
         self.job = statements.execute().get_job_client()
-        self.checkpoint("at the start", 3)
+        self.wait_for_work("at the start")
 
     def last_checkpoint(self) -> int:
         """The number of the last checkpoint; 0 while the JobManager is away."""
@@ -131,7 +151,16 @@ class Flow:
     def checkpoint(self, when: str, more: int = 2) -> None:
         """Wait for more checkpoints."""
         start = self.last_checkpoint()
-        wait_until(lambda: self.last_checkpoint() >= start + more, f"checkpoints complete {when}", 240)
+        wait_until(lambda: self.last_checkpoint() >= start + more, f"checkpoints complete {when}", 8 * DEADLINE_S)
+
+    def wait_for_work(self, when: str) -> None:
+        """Wait until both scripts have learnt a batch, so that the next kill interrupts them."""
+        since = time.time()
+
+        def work() -> bool:
+            return all(path.exists() and path.stat().st_mtime > since for path in self.works.values())
+
+        wait_until(work, f"both scripts work {when}", 8 * DEADLINE_S)
 
     def kill(self, kind: str) -> None:
         """Kill one part, start another one where nothing else does, and wait until the job works again."""
@@ -140,11 +169,20 @@ class Flow:
             self.kafka.kill()
             self.kafka.start()
         else:
-            found = processes(kind)
-            self.draw.choice([each for each in found if kind != "TaskManager" or each.children()]).kill()
+            found = self.draw.choice([each for each in processes(kind) if kind != "TaskManager" or each.children()])
+            below = found.children(recursive=True)
+            found.kill()
             if kind in ("TaskManager", "JobManager"):
                 self.cluster.start(kind.lower())
-        wait_until(lambda: self.last_checkpoint() >= start + 3, f"checkpoints complete after the death of a {kind}", 240)
+        when = f"after the death of a {kind}"
+        wait_until(lambda: self.last_checkpoint() >= start + 3, f"checkpoints complete {when}", 8 * DEADLINE_S)
+        self.wait_for_work(when)
+        if kind == "TaskManager":
+            wait_until(
+                lambda: not any(is_running(each.pid) for each in below),
+                "its Python workers and scripts have ended",
+                4 * DEADLINE_S,
+            )
 
     def read(self, table: str, columns: str = "id", where: str = "TRUE", since: float = 0) -> Any:
         """Rows of the messages sent since a time."""
@@ -153,46 +191,55 @@ class Flow:
             f"SELECT {columns} FROM {table}_read /*+ OPTIONS({start}) */ WHERE {where}"
         ).to_pandas()
 
-    def counts(self, table: str) -> Any:
-        """How many times each id is in a topic."""
-        return np.bincount(self.read(table)["id"], minlength=1)
-
     def check(self) -> str:
-        """End the feed and the job; compare the topics, and return what was found."""
-        since = time.time() - 30
+        """End the feed and the job; compare the topics and the weights, and return what was found."""
+        since = time.time() - 120
         self.feed.cancel().result()
-        last = set(self.read("ids", since=since)["id"])
+        ids = self.read("ids", "id, part, place").sort_values("place")
+        assert ids["id"].is_unique, "the stream of ids itself has some twice"
+        one = ids[ids["part"] == 0]["id"].to_numpy()
+        one = one[: len(one) // BATCH * BATCH]  # the script still waits for the rest of the last batch
+        wanted = {"once": ids["id"].to_numpy(), "learnt": ids["id"].to_numpy(), "weights": one}
+        last_of_parts = ids.groupby("part").tail(1)["id"]
+        last = {"once": last_of_parts, "learnt": last_of_parts, "weights": one[-1:]}
 
         def all_there() -> bool:
-            return all(last <= set(self.read(each, since=since)["id"]) for each in ("once", "learnt"))
+            return all(set(each) <= set(self.read(name, since=since)["id"]) for name, each in last.items())
 
         with suppress(AssertionError):
-            wait_until(all_there, "the last ids are in both topics", 240)
+            wait_until(all_there, "the last ids are in all topics", 8 * DEADLINE_S)
         self.checkpoint("behind the last rows")
         self.job.cancel().result()
-        counts = {each: self.counts(each) for each in self.topics}
-        most = max(map(len, counts.values()))
-        wanted, once, learnt = (np.pad(each, (0, most - len(each))) for each in counts.values())
-        assert wanted.max() == 1, "the stream of ids itself has some twice"
-        ends = {"predictor": once - wanted, "script": learnt - wanted}
-        found = [f"{name} lost {(each < 0).sum()}, doubled {each[each > 0].sum()}" for name, each in ends.items()]
-        text = f"{wanted.sum()} messages: {'; '.join(found)}"
-        assert not ends["predictor"].any() and not ends["script"].any(), text
-        learnt = sorted(self.read("learnt", "p")["p"])
-        assert learnt == list(range(1, len(learnt) + 1)), "each id has changed the state once"
+        found = {name: self.read(name, "id, p") for name in wanted}
+        lost = {name: len(np.setdiff1d(each, found[name]["id"])) for name, each in wanted.items()}
+        doubled = {name: int(each["id"].duplicated().sum()) for name, each in found.items()}
+        text = f"{len(ids)} messages, {len(one)} of them in batches of a model: lost {lost}, doubled {doubled}"
+        assert not any(lost.values()) and not any(doubled.values()), text
+        assert sorted(found["learnt"]["p"]) == list(range(1, len(ids) + 1)), "each id has changed the state once"
+        weights = found["weights"].set_index("id")["p"][one].to_numpy().view(np.float32)
+        difference = float(np.abs(weights - self.undisturbed(one)).max())
+        text += f", largest difference of weights after any batch {difference}"
+        assert difference == 0.0, text
         return text
 
+    def undisturbed(self, ids: np.ndarray) -> np.ndarray:
+        """Return the weights after each batch of a process of its own that learns these ids."""
+        given, made = self.folder / "ids.npy", self.folder / "weights.npy"
+        np.save(given, ids)
+        subprocess.run([sys.executable, KERAS_SCRIPT, str(given), str(made)], check=True, capture_output=True)
+        return np.load(made).view(np.float32)
 
-@pytest.mark.skipif(not KILLS, reason="takes a minute for each kill: make test-kafka")
-@pytest.mark.fault(
-    "jobs", "Kafka behind a predictor and a script has each row once, and the script learns it once, whatever is killed"
-)
-def test_what_is_in_kafka_after_kills(kafka: Broker, cluster: FlinkCluster, tmp_path: pathlib.Path) -> None:
-    flow = Flow(kafka, cluster, tmp_path, "kills", 300)
+
+@pytest.mark.fault("jobs", "Kafka behind predictors and scripts that learn has each row once, learnt once, whatever is killed")
+@pytest.mark.timeout(900 + KILLS * 90)
+def test_kafka_has_each_row_once_and_models_learn_it_once_after_kills(
+    kafka: Broker, cluster: FlinkCluster, tmp_path: pathlib.Path
+) -> None:
+    flow = Flow(kafka, cluster, tmp_path, "kills", 90)
     for number in range(KILLS):
         began = time.monotonic()
         flow.kill(KINDS[number % len(KINDS)])
-        print(f"kill {number + 1}, {KINDS[number % len(KINDS)]}: {time.monotonic() - began:.0f} s until checkpoints complete")
+        print(f"kill {number + 1}, {KINDS[number % len(KINDS)]}: {time.monotonic() - began:.0f} s until all works", flush=True)
     print(f"{KILLS} kills of {', '.join(KINDS)}, {flow.check()}")
     resetEnv()
 
