@@ -1,66 +1,96 @@
-"""One job learns from a stream, and another one predicts with each model that it publishes, without a pause.
+"""A model learns from clicks, while another job predicts clicks with its newest version.
 
-    python examples/online_training/job.py
+    python examples/online_training/job.py                           # makes clicks
+    python examples/online_training/job.py --kafka localhost:9092    # writes them to a topic, reads them there
 
-prints
+What visitors like changes: a model that was trained once becomes useless within a minute. The program prints
 
-    learner: published_after
-    learner: 0
-    three models predicted one after the other, the last one is off by less than 0.1
+    at least three models predicted, each has learnt more clicks than the one before
+    AUC of the last 500 clicks: above 0.7 with newer models, below 0.65 with the first one
 """
 
+import argparse
 import glob
 import os
 import pathlib
 import tempfile
+import time
 
-from operators import RandomTableSourceStreamOp, StreamOperator, TensorFlow2StreamOp, TFSavedModelPredictStreamOp, useLocalEnv
+import numpy as np
+from clicks import JOINED, TURN_S, auc, declare_tables
 
-ENOUGH = 100_000
+from operators import CsvSinkStreamOp, StreamOperator, TensorFlow2StreamOp, TFSavedModelPredictStreamOp, getMLEnv, useLocalEnv
 
-
-def numbers(seconds):
-    """Return a stream with the columns x and y = 3 x - 2."""
-    source = RandomTableSourceStreamOp().setMaxRows(ENOUGH).setNumCols(1).setTimePerSample(seconds)
-    return source.select("CAST(col0 AS FLOAT) AS x, CAST(3 * col0 - 2 AS FLOAT) AS y")
+WINDOW = 500  # clicks
 
 
+def follow(found, learning, whole_turn):
+    """Read predictions until the newer models are clearly better; return seconds and AUCs of both."""
+    rows, start, curves, learnt = [], time.time(), [], []
+    for row in found:
+        rows.append(tuple(row))
+        clicks = int(row[3].split("rows=")[1].split()[0])  # such as `1795906795174 rows=4980 until=2026-11-28T22:59:37.342`
+        if clicks not in learnt:
+            learnt.append(clicks)
+        if len(rows) < WINDOW or len(rows) % 100:
+            continue
+        learning.wait(0)
+        once, newest = auc(rows[-WINDOW:], 1), auc(rows[-WINDOW:], 2)
+        curves.append((time.time() - start, once, newest))
+        if curves[-1][0] >= TURN_S if whole_turn else len(learnt) >= 3 and newest > 0.7 and once < 0.65:
+            break
+    assert learnt == sorted(learnt), learnt
+    print("at least three models predicted, each has learnt more clicks than the one before")
+    print("AUC of the last 500 clicks: above 0.7 with newer models, below 0.65 with the first one")
+    return curves
+
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--kafka", help="address of a broker, HOST:PORT")
+parser.add_argument("--record", help="CSV file for the AUC of each 500 clicks of a whole turn")
+options = parser.parse_args()
 script = str(pathlib.Path(__file__).with_name("learn.py"))
-useLocalEnv(1)
 with tempfile.TemporaryDirectory() as folder:
+    checkpoints = {"execution.checkpointing.interval": "1 s", "execution.checkpointing.dir": f"file://{folder}/checkpoints"}
+    useLocalEnv(1, config={**checkpoints, **({"jars": ["kafka"]} if options.kafka else {})})
+    tables = getMLEnv().stenv
+    declare_tables(tables, options.kafka)
+    clicks = StreamOperator.fromTable(tables.sql_query(JOINED))
     models = os.path.join(folder, "models")
-    learner = numbers(0.001).link(
-        TensorFlow2StreamOp()
-        .setUserFiles([script])
-        .setMainScriptFile(script)
-        .setUserParams({"models": models, "publish_every": 1000})
-        .setOutputSchemaStr("published_after BIGINT")
-        .setNumWorkers(1)
-        .setNumPSs(0)
+    learner = clicks.link(
+        TensorFlow2StreamOp(
+            userFiles=[script],
+            mainScriptFile=script,
+            numWorkers=1,
+            numPSs=0,
+            outputSchemaStr="loss FLOAT",
+            publishDir=models,
+            publishEvery=5,
+        )
     )
-    learner.print(1, title="learner")
+    learner.link(CsvSinkStreamOp(filePath=os.path.join(folder, "losses/")))
     learning = StreamOperator.executeAsync()
     try:
-        complete = os.path.join(models, "*")  # others have hidden names
-        while not glob.glob(complete):
+        while not glob.glob(os.path.join(models, "*")):  # unfinished models have hidden names
             learning.wait(0.1)  # raises the error of that job
-        predictor = numbers(0.01).link(
-            TFSavedModelPredictStreamOp()
-            .setModelPath(min(glob.glob(complete)))
-            .setModelStreamFilePath(models)
-            .setModelStreamScanInterval(1)
-            .setSelectedCols(["x"])
-            .setOutputSignatureDefs(["y", "learnt"])
-            .setOutputSchemaStr("predicted FLOAT, learnt BIGINT")
+        first = min(glob.glob(os.path.join(models, "*")))
+        once = clicks.link(
+            TFSavedModelPredictStreamOp(modelPath=first, selectedCols=["price", "age"], outputSchemaStr="once FLOAT")
         )
-        models_seen, good = set(), 0
-        with predictor.select("ABS(predicted - y), learnt").getOutputTable().execute().collect() as rows:
-            for error, learnt in rows:
-                learning.wait(0)
-                models_seen.add(learnt)
-                good = good + 1 if error < 0.1 else 0
-                if len(models_seen) >= 3 and good >= 20:
-                    break
-        print("three models predicted one after the other, the last one is off by less than 0.1")
+        newest = once.link(
+            TFSavedModelPredictStreamOp(
+                modelPath=first,
+                modelStreamFilePath=models,
+                modelStreamScanInterval=1,
+                selectedCols=["price", "age"],
+                reservedCols=["clicked", "once"],
+                outputSchemaStr="newest FLOAT",
+                modelCol="model",
+            )
+        )
+        with newest.getOutputTable().execute().collect() as found:
+            curves = follow(found, learning, whole_turn=options.record is not None)
     finally:
         learning.cancel()  # also waits, so that no model is published to the removed folder
+if options.record:
+    np.savetxt(options.record, curves, "%.3f", ",", header="seconds,once,newest", comments="")
