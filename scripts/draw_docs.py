@@ -1,10 +1,12 @@
 """Draw the pictures of README and docs: `make pictures`. A test fails when script, figures and pictures differ.
 
-Each picture exists for light and for dark pages. The figures of the chart are the table "Results" of benchmarks/README.md.
+Each picture exists for light and for dark pages. The figures of the chart of rates are the table "Results" of
+benchmarks/README.md. The curves of learning come from a run of `examples/online_training/job.py --record`.
 """
 
 from __future__ import annotations
 
+import csv
 import pathlib
 from collections.abc import Iterator
 from html import escape
@@ -12,6 +14,7 @@ from html import escape
 ROOT = pathlib.Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "_static"
 FIGURES = ROOT / "benchmarks" / "README.md"
+CURVES = ROOT / "examples" / "online_training" / "auc.csv"
 COLOURS = {
     "light": {
         "ink": "#1f2328", "soft": "#59636e", "line": "#8c959f", "flink": "#ddf4ff", "tf": "#fff1e5", "bar": "#0969da",
@@ -37,6 +40,7 @@ def pictures() -> Iterator[tuple[pathlib.Path, str]]:
     for mode, colours in COLOURS.items():
         yield FOLDER / f"path-{mode}.svg", _path(colours)
         yield FOLDER / f"speed-{mode}.svg", _chart(colours)
+        yield FOLDER / f"learning-{mode}.svg", _curves(colours)
 
 
 def _svg(width: int, height: int, title: str, parts: list[str]) -> str:
@@ -112,6 +116,35 @@ def _chart(colours: dict[str, str]) -> str:
     said = "Rows per second as multiples of the peer's, in the same run on two cores; medians"
     parts.append(_text(360, bottom + 22, said, soft, 13))
     return _svg(720, bottom + 34, "Rates of akdl as multiples of its peers on the same machine", parts)
+
+
+def _curves(colours: dict[str, str]) -> str:
+    """Draw the AUC of a model that learns and of one that was trained once, over the seconds of a run."""
+    ink, soft, line = colours["ink"], colours["soft"], colours["line"]
+    with CURVES.open(newline="", encoding="utf-8") as file:
+        rows = [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
+    left, right, top, bottom = 60, 570, 20, 240
+    wide, most = (right - left) / rows[-1]["seconds"], bottom - top
+    parts = []
+    for level in (0.0, 0.25, 0.5, 0.75, 1.0):
+        y = bottom - most * level
+        dashes = ' stroke-dasharray="4 4"' if level else ""
+        parts += [
+            f'<line x1="{left}" y1="{y:g}" x2="{right}" y2="{y:g}" stroke="{line}" stroke-width="0.7"{dashes}/>',
+            _text(left - 10, y + 5, f"{level:g}", soft, 13, "end"),
+        ]
+    seconds = range(0, int(rows[-1]["seconds"]) + 1, 30)
+    parts += [_text(left + wide * second, bottom + 20, f"{second} s", soft, 13) for second in seconds]
+    for name, label, colour in (("newest", "learns from each click", "bar"), ("once", "trained once", "peer")):
+        points = " ".join(f"{left + wide * row['seconds']:.1f},{bottom - most * row[name]:.1f}" for row in rows)
+        parts += [
+            f'<polyline points="{points}" fill="none" stroke="{colours[colour]}" stroke-width="3"/>',
+            _text(right + 8, bottom - most * rows[-1][name] + 5, label, ink, 14, "start", "bold"),
+        ]
+    parts.append(
+        _text((left + right) / 2, bottom + 44, "AUC of the last 500 clicks, while the taste of visitors turns", soft, 13)
+    )
+    return _svg(760, bottom + 56, "A model that learns from a stream, and one that was trained once", parts)
 
 
 if __name__ == "__main__":

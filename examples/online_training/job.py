@@ -24,7 +24,7 @@ from operators import CsvSinkStreamOp, StreamOperator, TensorFlow2StreamOp, TFSa
 WINDOW = 500  # clicks
 
 
-def follow(found, learning, whole_turn):
+def follow(found, learning, half_turn):
     """Read predictions until the newer models are clearly better; return seconds and AUCs of both."""
     rows, start, curves, learnt = [], time.time(), [], []
     for row in found:
@@ -37,7 +37,7 @@ def follow(found, learning, whole_turn):
         learning.wait(0)
         once, newest = auc(rows[-WINDOW:], 1), auc(rows[-WINDOW:], 2)
         curves.append((time.time() - start, once, newest))
-        if curves[-1][0] >= TURN_S if whole_turn else len(learnt) >= 3 and newest > 0.7 and once < 0.65:
+        if curves[-1][0] >= TURN_S / 2 if half_turn else len(learnt) >= 3 and newest > 0.7 and once < 0.65:
             break
     assert learnt == sorted(learnt), learnt
     print("at least three models predicted, each has learnt more clicks than the one before")
@@ -47,7 +47,7 @@ def follow(found, learning, whole_turn):
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--kafka", help="address of a broker, HOST:PORT")
-parser.add_argument("--record", help="CSV file for the AUC of each 500 clicks of a whole turn")
+parser.add_argument("--record", help="CSV file for the AUC of windows of 500 clicks, over half a turn")
 options = parser.parse_args()
 script = str(pathlib.Path(__file__).with_name("learn.py"))
 with tempfile.TemporaryDirectory() as folder:
@@ -89,7 +89,7 @@ with tempfile.TemporaryDirectory() as folder:
             )
         )
         with newest.getOutputTable().execute().collect() as found:
-            curves = follow(found, learning, whole_turn=options.record is not None)
+            curves = follow(found, learning, half_turn=options.record is not None)
     finally:
         learning.cancel()  # also waits, so that no model is published to the removed folder
 if options.record:
