@@ -68,10 +68,12 @@ def delays() -> list[float]:
             "execution.checkpointing.dir": pathlib.Path(places["checkpoints"]).as_uri(),
         }
         stream = useLocalEnv(1, config=kept).stenv
-        stream.execute_sql(
-            "CREATE TEMPORARY TABLE examples (x FLOAT, y AS 3 * x - 2, ts AS CURRENT_TIMESTAMP, WATERMARK FOR ts AS ts) "
-            f"WITH ('connector' = 'datagen', 'fields.x.min' = '0', 'fields.x.max' = '1', 'rows-per-second' = '{PER_SECOND}')"
-        )
+        for name, per_second in (("examples", PER_SECOND), ("asked", 100)):
+            stream.execute_sql(
+                f"CREATE TEMPORARY TABLE {name} (x FLOAT, y AS 3 * x - 2, ts AS CURRENT_TIMESTAMP, WATERMARK FOR ts AS ts) "
+                "WITH ('connector' = 'datagen', 'fields.x.min' = '0', 'fields.x.max' = '1', "
+                f"'rows-per-second' = '{per_second}')"
+            )
         examples = stream.from_path("examples")
         published = {"publishDir": places["models"], "publishEvery": 5}
         learner(examples, "learns_line.py", "loss FLOAT", **published).print(1, title="learner")
@@ -84,7 +86,7 @@ def delays() -> list[float]:
                 modelStreamFilePath=places["models"], modelStreamScanInterval=1, selectedCols=["x"], reservedCols=["y"],
                 outputSchemaStr="p FLOAT",
             )  # fmt: skip
-            StreamOperator.fromTable(examples).link(predictor)
+            StreamOperator.fromTable(stream.from_path("asked")).link(predictor)
             seen, found = set(), []
             with contextlib.closing(predictor.getOutputTable().execute().collect()) as rows:
                 for row in rows:

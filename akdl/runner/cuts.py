@@ -13,6 +13,7 @@ Which places are cuts depends on the script:
   the last save twice, or never.
 """
 
+import contextlib
 import io
 import logging
 import os
@@ -22,7 +23,7 @@ import tarfile
 import tempfile
 import threading
 import time
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Iterator, Optional
 
 from akdl.rows.stream_rows import StreamRows
 from akdl.runner.output_writer import OutputWriter
@@ -232,11 +233,14 @@ class _Repeated:
     def age_s(self) -> float:
         return time.monotonic() - self._succeeded
 
-    def begin(self) -> None:
-        self._tried = time.monotonic()
-
-    def succeed(self, rows: int) -> None:
-        self._succeeded, self.rows = time.monotonic(), rows
+    @contextlib.contextmanager
+    def attempt(self, rows: int) -> Iterator[None]:
+        """Do it. The interval counts from the end, so that work which takes longer leaves time to learn."""
+        try:
+            yield
+            self._succeeded, self.rows = time.monotonic(), rows
+        finally:
+            self._tried = time.monotonic()
 
 
 class _Models(_Repeated):
@@ -248,15 +252,13 @@ class _Models(_Repeated):
 
     def publish(self, learnt: Learnt, rows: int) -> None:
         """Export a model and publish it. A storage that fails costs this version only; other errors fail the script."""
-        self.begin()
         with tempfile.TemporaryDirectory(prefix="model-", dir=self._folder or None) as folder:
             self._export(folder)
             try:
-                self._publish(folder, str(learnt))
+                with self.attempt(rows):
+                    self._publish(folder, str(learnt))
             except OSError as error:
                 logger.warning("the model of %d rows could not be published, and the last one stays: %s", learnt.rows, error)
-                return
-        self.succeed(rows)
 
 
 class _Saves(_Repeated):
@@ -279,9 +281,9 @@ class _Saves(_Repeated):
 
     def save(self, rows: int, taken_bytes: int, is_last: bool, learnt: Learnt) -> Optional[bytes]:
         """Return the state, or None where it could not be saved and the last one may stand in for it."""
-        self.begin()
         try:
-            state = _packed(self._action, self._folder, learnt)
+            with self.attempt(rows):
+                state = _packed(self._action, self._folder, learnt)
         except Exception as error:
             if is_last or taken_bytes - self._bytes > self._most_bytes:
                 raise StateError(
@@ -293,7 +295,6 @@ class _Saves(_Repeated):
                 rows, self.rows, type(error).__name__, error,
             )  # fmt: skip
             return None
-        self.succeed(rows)
         self._bytes = taken_bytes
         self.count += 1
         return state

@@ -13,6 +13,7 @@ import os
 import secrets
 import shlex
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -64,11 +65,15 @@ def _launch(launch: Any, text: str, token: str, variables: dict[str, str], argum
     with contextlib.suppress(BrokenPipeError):
         process.stdin.write(f"{token}\n".encode())
         process.stdin.flush()
-    # These modules are needed soon, and are imported while the JVM starts.
+    # These modules are needed soon, and are imported while the JVM starts. A thread does it, because the JVM ends when
+    # nobody has called within 10 s, and a slow disk needs longer for them.
+    threading.Thread(target=_import_beam, name="akdl-imports", daemon=True).start()
+    return process
+
+
+def _import_beam() -> None:
     from apache_beam.runners.worker import channel_factory  # noqa: F401
     from pyflink.fn_execution.beam import beam_worker_pool_service  # noqa: F401
-
-    return process
 
 
 def close_pipes_of_java() -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import pathlib
 import subprocess
 import sys
+import threading
+from unittest.mock import Mock
 
 import pytest
 
+from bridge.workarounds import gateway
 from tests.support.deadline import DEADLINE_S
 from tests.support.environment import ENVIRONMENT
 
@@ -76,6 +79,14 @@ def test_a_jvm_of_this_program_answers_it_alone(first: str) -> None:
 @pytest.mark.fault("security", "The JVM of flink run serves its program alone")
 def test_a_jvm_that_started_the_program_answers_it_alone(tmp_path: pathlib.Path) -> None:
     assert run(FLINK_RUNS.format(told=str(tmp_path / "port"))) == "2 False False\n"
+
+
+def test_java_is_called_while_the_modules_of_beam_are_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    are_imported = threading.Event()
+    monkeypatch.setattr(gateway, "_import_beam", are_imported.wait)
+    launch = Mock()
+    assert gateway._launch(launch, "Main.java", "token", {}, ["-c", "Main", "local"]) is launch.return_value
+    are_imported.set()
 
 
 def test_what_java_prints_to_stderr_does_not_stop_it() -> None:
