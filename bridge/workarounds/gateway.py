@@ -66,7 +66,7 @@ def _launch(launch: Any, text: str, token: str, variables: dict[str, str], argum
         process.stdin.write(f"{token}\n".encode())
         process.stdin.flush()
     # These modules are needed soon, and are imported while the JVM starts. A thread does it, because the JVM ends when
-    # nobody has called within 10 s, and a slow disk needs longer for them.
+    # no call has come within 10 s, and a slow disk needs longer for them.
     threading.Thread(target=_import_beam, name="akdl-imports", daemon=True).start()
     return process
 
