@@ -23,7 +23,7 @@ import tarfile
 import tempfile
 import threading
 import time
-from typing import Any, Callable, Iterator, Optional
+from typing import Any, Callable, Iterator, List, Optional, Tuple
 
 from akdl.rows.stream_rows import StreamRows
 from akdl.runner.output_writer import OutputWriter
@@ -125,7 +125,8 @@ class Cuts:
             reports.watch("seconds_since_publish", self._models.age_s)
         if self._state:
             self._before = _restore(self._state, restore, self._folder)
-        self._saves = _Saves(save, self._save_every_s, self._most_unsaved, every_rows, self._folder)
+        limits = self._save_every_s, self._most_unsaved, every_rows
+        self._saves = _Saves(save, *limits, self._folder, lambda: self._rows.taken_bytes)
         reports.watch("rows_learnt", lambda: self._before.rows + self._done)
         reports.watch("seconds_since_save", self._saves.age_s)
         return bool(self._state)
@@ -138,12 +139,12 @@ class Cuts:
             return
         # Output leaves with a save, so a stream whose rows stay away must not keep it back: the script waits here for its next
         # batch, where it can still save.
-        if self._models is not None and self._is_due(self._models.seconds_left(rows), rows):
-            self._models.publish(self._learnt(rows), rows)
-        if self._is_due(self._saves.seconds_left_of(rows, self._rows.taken_bytes), rows):
-            # A failed save is tried again while no rows come, too.
-            while not self._save(rows) and not self._rows.wait_for_batch(rows, max(1.0, self._save_every_s)):
-                pass
+        works: List[Tuple[_Repeated, Callable[[int], None]]] = [(self._saves, self._save_at_last)]
+        if self._models is not None:
+            works.append((self._models, self._publish))
+        for each, work in sorted(works, key=lambda work: work[0].seconds_left(rows) or 0.0):
+            if self._is_due(each.seconds_left(rows), rows):
+                work(rows)
 
     def end(self) -> None:
         """Make the last cut, because the script has returned without an error."""
@@ -152,7 +153,7 @@ class Cuts:
         rows = max(self._done, self._rows.received)
         if self._saves is not None:
             if self._models is not None and rows > self._models.rows:
-                self._models.publish(self._learnt(rows), rows)
+                self._publish(rows)
             if rows > self._saves.rows or not self._saves.count:
                 self._save(rows, is_last=True)
         elif not (self._waits_for_commits and self._has_committed):
@@ -198,9 +199,18 @@ class Cuts:
     def _learnt(self, rows: int) -> Learnt:
         return Learnt(self._before.rows + rows, max(self._before.until, self._rows.time_of(rows)))
 
+    def _publish(self, rows: int) -> None:
+        assert self._models is not None
+        self._models.publish(self._learnt(rows), rows)
+
+    def _save_at_last(self, rows: int) -> None:
+        """Save, and try again while no rows come: the output waits for it."""
+        while not self._save(rows) and not self._rows.wait_for_batch(rows, max(1.0, self._save_every_s)):
+            pass
+
     def _save(self, rows: int, is_last: bool = False) -> bool:
         assert self._saves is not None
-        state = self._saves.save(rows, self._rows.taken_bytes, is_last, self._learnt(rows))
+        state = self._saves.save(rows, is_last, self._learnt(rows))
         if state is not None:
             self._writer.cut(rows, state)
         return state is not None
@@ -264,23 +274,27 @@ class _Models(_Repeated):
 class _Saves(_Repeated):
     """The saved states of a script, and their bytes."""
 
-    def __init__(self, save: Action, every_s: float, most_bytes: int, every_rows: Optional[int], folder: str) -> None:
+    def __init__(
+        self, save: Action, every_s: float, most_bytes: int, every_rows: Optional[int], folder: str, taken: Callable[[], int]
+    ) -> None:
         super().__init__(every_s)
         self._action, self._every_rows, self._folder = save, every_rows, folder
+        self._taken_bytes = taken  # by the script so far
         # The bridge keeps the rows and their output since the last save, so there is a bound for them too.
         self._most_bytes = most_bytes
         self._bytes = 0  # that the script had taken at the last good save
         self.count = 0
 
-    def seconds_left_of(self, rows: int, taken_bytes: int) -> Optional[float]:
+    def seconds_left(self, rows: int) -> Optional[float]:
         """Return the seconds until the next save is due, which many rows or bytes make due at once."""
         is_far = self._every_rows is not None and rows - self.rows >= self._every_rows
-        if rows != self.rows and (is_far or taken_bytes - self._bytes > self._most_bytes // 2):
+        if rows != self.rows and (is_far or self._taken_bytes() - self._bytes > self._most_bytes // 2):
             return 0.0
-        return self.seconds_left(rows)
+        return super().seconds_left(rows)
 
-    def save(self, rows: int, taken_bytes: int, is_last: bool, learnt: Learnt) -> Optional[bytes]:
+    def save(self, rows: int, is_last: bool, learnt: Learnt) -> Optional[bytes]:
         """Return the state, or None where it could not be saved and the last one may stand in for it."""
+        taken_bytes = self._taken_bytes()
         try:
             with self.attempt(rows):
                 state = _packed(self._action, self._folder, learnt)

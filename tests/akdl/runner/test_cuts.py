@@ -192,9 +192,11 @@ def test_state_is_saved_when_many_bytes_or_seconds_have_passed(folder: pathlib.P
         assert script.writer.cuts[:2] == [10, 20]
 
 
-def test_state_is_saved_while_no_rows_come(folder: pathlib.Path) -> None:
-    script, (_, save, restore) = Script(folder, ends=False, save_every_ms=100), _learner()
-    script.config.checkpoint(save, restore)
+@pytest.mark.parametrize("every_ms", [0, 3_600_000], ids=["models too", "models later"])
+def test_state_is_saved_while_no_rows_come(folder: pathlib.Path, every_ms: int) -> None:
+    task = {"save_every_ms": 100, "publish_every_ms": every_ms}
+    script, (_, save, restore) = Script(folder, ends=False, publish=Models(), **task), _learner()
+    script.config.checkpoint(save, restore, export=save)
 
     def saved() -> None:
         wait_until(lambda: 20 in script.writer.states, "the rows are saved, though no further batch comes")
