@@ -13,8 +13,9 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import chain
+from queue import Full
 from traceback import extract_stack, walk_stack
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -253,8 +254,9 @@ def _end_logs_without_their_lock() -> None:
 
     def close(handler: FnApiLogRecordHandler) -> None:
         handler._alive = False
-        handler._log_entry_queue.put(handler._FINISHED, timeout=_LOG_END_S)
-        handler._reader.join()
+        with suppress(Full):  # whose reader has ended before
+            handler._log_entry_queue.put(handler._FINISHED, timeout=_LOG_END_S)
+            handler._reader.join()
         logging.Handler.close(handler)
 
     FnApiLogRecordHandler.close = close  # type: ignore[assignment, method-assign]

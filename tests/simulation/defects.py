@@ -328,12 +328,20 @@ def a_failed_save_is_a_cut(patch: Patch) -> None:
 
 def a_failed_save_at_the_end_is_no_error(patch: Patch) -> None:
     save = _Saves.save
-    patch.setattr(_Saves, "save", lambda self, rows, taken_bytes, is_last, learnt: save(self, rows, taken_bytes, False, learnt))
+    patch.setattr(_Saves, "save", lambda self, rows, is_last, learnt: save(self, rows, False, learnt))
 
 
 def unsaved_bytes_have_no_bound(patch: Patch) -> None:
     save = _Saves.save
-    patch.setattr(_Saves, "save", lambda self, rows, taken_bytes, *last: save(self, rows, self._bytes, *last))
+
+    def unbounded(saves: _Saves, *arguments: Any) -> bytes | None:
+        taken, saves._taken_bytes = saves._taken_bytes, lambda: saves._bytes
+        try:
+            return save(saves, *arguments)
+        finally:
+            saves._taken_bytes = taken
+
+    patch.setattr(_Saves, "save", unbounded)
 
 
 def rows_that_are_there_count_as_learnt(patch: Patch) -> None:

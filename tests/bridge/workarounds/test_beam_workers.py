@@ -19,6 +19,7 @@ from apache_beam.runners.worker.log_handler import FnApiLogRecordHandler
 from apache_beam.runners.worker.sdk_worker import GrpcStateHandler, SdkHarness, beam_fn_api_pb2
 from apache_beam.utils.thread_pool_executor import shared_unbounded_instance
 
+from bridge.workarounds import beam_workers
 from bridge.workarounds.beam_workers import close_with_worker, end_workers, fix_workers, is_worker_process, limit_starts
 from operators import useLocalEnv
 from tests.support.beam_worker import Worker
@@ -77,6 +78,17 @@ def test_a_worker_process_ends_its_log_whose_reader_logs_that_the_connection_is_
     closing.start()
     closing.join(DEADLINE_S)
     assert not closing.is_alive()
+
+
+def test_a_log_whose_reader_has_ended_is_closed_although_its_queue_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FnApiLogRecordHandler, "close", FnApiLogRecordHandler.close)  # as it was, afterwards
+    monkeypatch.setattr(beam_workers, "_LOG_END_S", 0.0)
+    Worker(lambda: close_with_worker(Mock()), None).run()
+    log = FnApiLogRecordHandler.__new__(FnApiLogRecordHandler)
+    logging.Handler.__init__(log)
+    log._log_entry_queue = queue.Queue(maxsize=1)
+    log._log_entry_queue.put("nobody reads this")
+    log.close()
 
 
 @pytest.mark.fault("jobs")
