@@ -261,13 +261,15 @@ class _Models(_Repeated):
         self._export, self._publish, self._folder = export, publish, folder
 
     def publish(self, learnt: Learnt, rows: int) -> None:
-        """Export a model and publish it. A storage that fails costs this version only; other errors fail the script."""
+        """Export a model and publish it. A storage that fails costs this version only, unless it is the first one."""
         with tempfile.TemporaryDirectory(prefix="model-", dir=self._folder or None) as folder:
             self._export(folder)
             try:
                 with self.attempt(rows):
                     self._publish(folder, str(learnt))
             except OSError as error:
+                if not self.rows:  # perhaps it is a wrong folder
+                    raise StateError(f"publishDir: the first model could not be published: {error}") from error
                 logger.warning("the model of %d rows could not be published, and the last one stays: %s", learnt.rows, error)
 
 

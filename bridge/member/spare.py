@@ -58,7 +58,8 @@ class SpareProcess:
         try:
             self.child = ChildProcess(
                 [python, "-m", "akdl.process.preflight", "akdl.entry"],
-                {**self._environment, SPARE_FD: str(reading)},
+                # `akdl top` finds the folder among the variables that a process was started with.
+                {**self._environment, SPARE_FD: str(reading), "AKDL_WORK_DIR": self.folder.path},
                 self.folder.path,
                 lambda line: None,
                 lambda: None,

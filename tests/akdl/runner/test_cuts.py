@@ -331,13 +331,12 @@ def test_keras_model_goes_on_from_its_state_bit_for_bit(folder: pathlib.Path, ho
 class Models:
     """Notes what was published: the numbers in the exported file, and the text."""
 
-    def __init__(self, fails: int = 0) -> None:
+    def __init__(self, fails: tuple[int, ...] = ()) -> None:
         self.found: list[tuple[str, str]] = []
         self._fails = fails
 
     def __call__(self, folder: str, learnt: str) -> None:
-        if self._fails:
-            self._fails -= 1
+        if any(learnt == f"rows={rows}" for rows in self._fails):
             raise OSError("no room")
         self.found.append((pathlib.Path(folder, "sum").read_text(), learnt))
 
@@ -366,12 +365,19 @@ def test_models_are_published_between_batches_and_at_the_end(folder: pathlib.Pat
 
 
 def test_model_that_a_storage_refuses_leaves_the_script_running(folder: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
-    models = Models(fails=1)
+    models = Models(fails=(20,))
     script, (_, save, restore) = Script(folder, publish=models), _learner()
     script.config.checkpoint(save, restore, export=save)
     assert len(list(script.batches())) == 3
-    assert [learnt for _, learnt in models.found] == ["rows=20", "rows=25"]
-    assert "the model of 10 rows could not be published, and the last one stays: no room" in caplog.text
+    assert [learnt for _, learnt in models.found] == ["rows=10", "rows=25"]
+    assert "the model of 20 rows could not be published, and the last one stays: no room" in caplog.text
+
+
+def test_first_model_that_cannot_be_published_fails_the_script_by_name(folder: pathlib.Path) -> None:
+    script, (_, save, restore) = Script(folder, publish=Models(fails=(10,))), _learner()
+    script.config.checkpoint(save, restore, export=save)
+    with pytest.raises(StateError, match="publishDir: the first model could not be published: no room"):
+        list(script.batches())
 
 
 def test_publishing_without_a_model_is_refused_by_name(folder: pathlib.Path) -> None:

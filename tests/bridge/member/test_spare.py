@@ -54,6 +54,7 @@ def prepared(of: GroupSettings) -> spare.SpareProcess:
 def test_the_next_script_gets_the_process_its_files_and_all_lines(python: str) -> None:
     waiting = prepared(settings(python))
     wait_until(lambda: waiting.child.last_lines == ["early"], "it has printed a line")
+    assert psutil.Process(waiting.child.pid).environ()["AKDL_WORK_DIR"] == waiting.folder.path, "where akdl top looks"
     taken = spare.take(settings(python))
     assert taken is waiting and spare.take(settings(python)) is None
     assert pathlib.Path(taken.folder.path, "main.py").read_bytes() == b"# mine\n"
