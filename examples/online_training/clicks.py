@@ -24,16 +24,16 @@ JOINED = """SELECT price, age, clicked, seen FROM clicks
 
 
 def declare_tables(tables, kafka):
-    """Declare the tables of clicks and items; with Kafka, start to write clicks to the topic too."""
+    """Declare the tables of clicks and items; with Kafka, also return the job that writes clicks to the topic."""
     tables.execute_sql(ITEMS)
     if not kafka:
         tables.execute_sql(SHOP.format(name="clicks"))
-        return
+        return None
     tables.execute_sql(SHOP.format(name="shop"))
     tables.execute_sql(f"""CREATE TEMPORARY TABLE clicks ({COLUMNS}) WITH ('connector' = 'kafka', 'topic' = 'clicks',
         'properties.bootstrap.servers' = '{kafka}', 'scan.startup.mode' = 'latest-offset', 'format' = 'json')""")
     tables.execute_sql("INSERT INTO clicks VALUES (0, CAST(0 AS FLOAT), 0, CURRENT_TIMESTAMP)").wait()  # makes the topic
-    tables.execute_sql("INSERT INTO clicks SELECT item, age, clicked, seen FROM shop")
+    return tables.execute_sql("INSERT INTO clicks SELECT item, age, clicked, seen FROM shop").get_job_client()
 
 
 def auc(rows, column):

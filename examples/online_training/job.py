@@ -54,7 +54,7 @@ with tempfile.TemporaryDirectory() as folder:
     checkpoints = {"execution.checkpointing.interval": "1 s", "execution.checkpointing.dir": f"file://{folder}/checkpoints"}
     useLocalEnv(1, config={**checkpoints, **({"jars": ["kafka"]} if options.kafka else {})})
     tables = getMLEnv().stenv
-    declare_tables(tables, options.kafka)
+    feed = declare_tables(tables, options.kafka)
     clicks = StreamOperator.fromTable(tables.sql_query(JOINED))
     models = os.path.join(folder, "models")
     learner = clicks.link(
@@ -92,5 +92,7 @@ with tempfile.TemporaryDirectory() as folder:
             curves = follow(found, learning, half_turn=options.record is not None)
     finally:
         learning.cancel()  # also waits, so that no model is published to the removed folder
+        if feed is not None:
+            feed.cancel().result()
 if options.record:
     np.savetxt(options.record, curves, "%.3f", ",", header="seconds,once,newest", comments="")
