@@ -55,10 +55,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkCluster]:
 
 
 def processes(kind: str) -> list[psutil.Process]:
+    """Return the processes of a kind; the one that forks Pythons for other tests has the name of what it forks."""
     found = []
     for each in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
-            if each.status() != psutil.STATUS_ZOMBIE and any(word in " ".join(each.cmdline()) for word in WORDS[kind]):
+            command = " ".join(each.cmdline())
+            is_part = any(word in command for word in WORDS[kind]) and "python_forks.py" not in command
+            if is_part and each.status() != psutil.STATUS_ZOMBIE:
                 found.append(each)
     return found
 
