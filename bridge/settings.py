@@ -107,7 +107,7 @@ class GroupSettings:
     save_every_s: float = 10.0  # between saves of a script's state
     publish_dir: str | None = None  # for models of what the script has learnt
     publish_every_s: float = 60.0
-    time_column: str = ""  # the event time of the input; empty for an input without event time
+    time_column: str = ""  # the event time of the input, where models are published
     on_return: str = DRAIN  # treatment of a stream's rows after the script has returned
     chunk_rows: int = 8000
     chunk_wait_s: float = 0.01

@@ -68,16 +68,12 @@ class Cuts:
         is_alone: bool = True,
         publish: Optional[Callable[[str, str], object]] = None,
     ) -> None:
-        self._rows, self._writer, self._publish_model = rows, writer, publish
-        self._waits_for_commits = task.commits
+        self._rows, self._writer, self._task, self._publish_model = rows, writer, task, publish
         self._has_committed = False
         self._state = state
         self._is_alone = is_alone
         self._saves: Optional[_Saves] = None
         self._models: Optional[_Models] = None
-        self._save_every_s, self._most_unsaved = task.save_every_ms / 1000, task.most_unsaved
-        self._publish_every_s = task.publish_every_ms / 1000
-        self._folder = task.work_dir
         self._before = Learnt()  # by earlier processes
         self._done = 0  # rows that the script's own thread has finished
         self._has_warned = False
@@ -94,7 +90,7 @@ class Cuts:
     @property
     def takes_commits(self) -> bool:
         """True where the script may call `commit`."""
-        return self._waits_for_commits or self._saves is not None
+        return self._task.commits or self._saves is not None
 
     def checkpoint(
         self, save: Action, restore: Action, every_rows: Optional[int], export: Optional[Action], reports: Reports
@@ -106,6 +102,7 @@ class Cuts:
         Returns:
             True if there was one.
         """
+        task = self._task
         if not self._is_alone:
             raise StateError(
                 "task_config.checkpoint: expected a script without a group, got one of several processes: their states would "
@@ -121,12 +118,13 @@ class Cuts:
                     "publishDir: expected a Keras model, or a function that exports a SavedModel: "
                     "task_config.checkpoint(..., export=lambda folder: ...)"
                 )
-            self._models = _Models(export, self._publish_model, self._publish_every_s, self._folder)
+            self._models = _Models(export, self._publish_model, task.publish_every_ms / 1000, task.work_dir)
             reports.watch("seconds_since_publish", self._models.age_s)
         if self._state:
-            self._before = _restore(self._state, restore, self._folder)
-        limits = self._save_every_s, self._most_unsaved, every_rows
-        self._saves = _Saves(save, *limits, self._folder, lambda: self._rows.taken_bytes)
+            self._before = _restore(self._state, restore, task.work_dir)
+        self._saves = _Saves(
+            save, task.save_every_ms / 1000, task.most_unsaved, every_rows, task.work_dir, lambda: self._rows.taken_bytes
+        )
         reports.watch("rows_learnt", lambda: self._before.rows + self._done)
         reports.watch("seconds_since_save", self._saves.age_s)
         return bool(self._state)
@@ -139,7 +137,7 @@ class Cuts:
             return
         # Output leaves with a save, so a stream whose rows stay away must not keep it back: the script waits here for its next
         # batch, where it can still save.
-        works: List[Tuple[_Repeated, Callable[[int], None]]] = [(self._saves, self._save_at_last)]
+        works: List[Tuple[_Repeated, Callable[[int], None]]] = [(self._saves, self._save_or_retry)]
         if self._models is not None:
             works.append((self._models, self._publish))
         for each, work in sorted(works, key=lambda work: work[0].seconds_left(rows) or 0.0):
@@ -156,7 +154,7 @@ class Cuts:
                 self._publish(rows)
             if rows > self._saves.rows or not self._saves.count:
                 self._save(rows, is_last=True)
-        elif not (self._waits_for_commits and self._has_committed):
+        elif not (self._task.commits and self._has_committed):
             self._cut(rows)
 
     def _finish(self, rows: int) -> None:
@@ -174,7 +172,7 @@ class Cuts:
 
     def _cut(self, rows: int) -> None:
         self._require_state()
-        if not (self._waits_for_commits and self._has_committed):
+        if not (self._task.commits and self._has_committed):
             self._writer.cut(rows)
 
     def _loosen(self) -> None:
@@ -203,9 +201,9 @@ class Cuts:
         assert self._models is not None
         self._models.publish(self._learnt(rows), rows)
 
-    def _save_at_last(self, rows: int) -> None:
+    def _save_or_retry(self, rows: int) -> None:
         """Save, and try again while no rows come: the output waits for it."""
-        while not self._save(rows) and not self._rows.wait_for_batch(rows, max(1.0, self._save_every_s)):
+        while not self._save(rows) and not self._rows.wait_for_batch(rows, max(1.0, self._task.save_every_ms / 1000)):
             pass
 
     def _save(self, rows: int, is_last: bool = False) -> bool:

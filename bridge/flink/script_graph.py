@@ -77,8 +77,10 @@ def run_script(
     ship_own_packages(table_env)
     for path in settings.shipped:
         ship(table_env, path)
-    rowtimes = [name for name, kind in time_attributes(table).items() if kind == ROWTIME]
-    settings = replace(settings, time_column="".join(rowtimes[:1]))
+    if settings.publish_dir:
+        # Only published models name a time; in other streams, nothing would ask for the times that are noted.
+        rowtimes = [name for name, kind in time_attributes(table).items() if kind == ROWTIME]
+        settings = replace(settings, time_column="".join(rowtimes[:1]))
     tables = [
         _without_event_time(table_env, each, f"akdl_input_{group}_{number}") for number, each in enumerate([table, *extra])
     ]
