@@ -19,12 +19,22 @@ waits: list[tuple[float, str]] = []
 
 
 def wait_until(condition: Callable[[], bool], what: str, deadline_s: float = DEADLINE_S) -> None:
-    """Poll a condition until it holds; fail when it does not within the deadline."""
+    """Poll a condition until it holds; fail when it does not within the deadline.
+
+    A condition may look through folders in which a job works: what vanishes between two of its looks, such as an
+    old checkpoint that Flink removes, means "not yet".
+    """
     began = time.monotonic()
     try:
-        while not condition():
+        while True:
+            vanished = None
+            try:
+                if condition():
+                    return
+            except FileNotFoundError as error:
+                vanished = error
             if time.monotonic() > began + deadline_s:
-                raise AssertionError(f"not within {deadline_s:g} s: {what}")
+                raise AssertionError(f"not within {deadline_s:g} s: {what}") from vanished
             time.sleep(0.02)
     finally:
         waits.append((time.monotonic() - began, what))
