@@ -35,6 +35,8 @@ from bridge.flink.metrics import ReportGauges
 from bridge.group.addresses import Address, hold, release
 from bridge.group.roles import label
 from bridge.host.allocator import give_large_blocks_back
+from bridge.host.console import warn
+from bridge.member import registry
 from bridge.member.member import Member
 from bridge.member.written_rows import WrittenRows
 from bridge.settings import GroupSettings
@@ -105,6 +107,10 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         source = f"{self._settings.operator}: {self._settings.main_script}"
         self._decoder = ColumnDecoder(self._settings.output_schema, source)
         self._attempt = runtime_context.get_attempt_number()
+        # Flink may restart a stream endlessly, and the program would see nothing of it.
+        if failure := registry.take_failure(self._group, self._attempt):
+            attempt = f"attempt {self._attempt + 1}"
+            warn(f"{self._settings.operator}: Flink has restarted it, {attempt}, because of a failure:\n{failure}")
         self._start_member()
         # Beam closes no function when its worker loses Flink, as in jobs that fail.
         close_with_worker(self.close)

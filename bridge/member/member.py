@@ -75,8 +75,7 @@ class Member:
         self._stopped = False
         self._heartbeat_due = time.monotonic() + HEARTBEAT_S
         self._heartbeat_sent: float | None = None
-        self.group = group
-        self.label = self._process.label
+        self.group, self.label = group, self._process.label
         registry.add(self)
         try:
             self._process.start(self._session, self._shares, self._wishes, self.observer.note_line)
@@ -315,6 +314,7 @@ class Member:
         if error is None and is_due:
             error = self._failed_group()
         if error is not None:
+            registry.note_failure(self.group, self._session.attempt, str(error))
             self.stop()
             raise error
         if is_due:

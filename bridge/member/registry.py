@@ -35,6 +35,7 @@ _last: dict[tuple[str, str], MemberStatus] = {}
 # Running members with the Beam worker of each. The reference is weak, because a worker that has
 # ended is recognized by its absence too.
 _members: dict[Member, weakref.ref[SdkHarness] | None] = {}
+_failures: dict[str, tuple[int, str]] = {}  # attempt and error of the last failure, by group
 _seen: set[str] = set()  # groups that have had a job or a member in this process
 _jobs: Counter[str] = Counter()  # running jobs of this program, by group
 _lock = threading.Lock()
@@ -67,6 +68,19 @@ def note(status: MemberStatus) -> None:
         _last[status.group, status.label] = status
 
 
+def note_failure(group: str, attempt: int, error: str) -> None:
+    """Keep why an attempt of a group fails; the first member to fail is the cause."""
+    with _lock:
+        if group not in _failures or _failures[group][0] < attempt:
+            _failures[group] = attempt, error
+
+
+def take_failure(group: str, attempt: int) -> str | None:
+    """Return why a group failed before this attempt, once; None if it did not fail in this process."""
+    with _lock:
+        return _failures.pop(group)[1] if _failures.get(group, (attempt,))[0] < attempt else None
+
+
 def begin_groups(groups: Collection[str]) -> None:
     """Count a job that this program runs for these groups, until `stop_groups`."""
     with _lock:
@@ -90,6 +104,8 @@ def forget_groups(groups: Collection[str]) -> None:
     with _lock:
         for key in [key for key in _last if key[0] in groups]:
             del _last[key]
+        for group in groups:
+            _failures.pop(group, None)
 
 
 def statuses(groups: Collection[str]) -> list[MemberStatus]:

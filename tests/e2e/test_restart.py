@@ -76,8 +76,11 @@ def run_slowly(tmp_path: pathlib.Path) -> Iterator[Callable[..., str]]:
 
 
 @pytest.mark.fault("jobs", "A batch job without checkpoints restarts from the beginning")
-def test_without_checkpoints_a_restart_begins_again(run_slowly: Callable[..., str]) -> None:
+def test_without_checkpoints_a_restart_begins_again(run_slowly: Callable[..., str], capfd: pytest.CaptureFixture[str]) -> None:
     assert run_slowly(1500) == "1500 1500"
+    printed = capfd.readouterr().err
+    assert "akdl: TensorFlow2BatchOp: Flink has restarted it, attempt 2, because of a failure:" in printed
+    assert "ValueError: once" in printed
 
 
 @pytest.mark.fault("jobs", "A batch job that restarts from a checkpoint is an error, as rows would be missing")
