@@ -5,7 +5,7 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: setup demo bench test durations test-unit test-process test-tf test-flink test-slow test-network test-kafka test-goodput test-flinks test-installs test-versions test-jars coverage fuzz simulate soak soak-kafka check fmt proto docs docs-links pictures screenshots versions release dist clean
+.PHONY: setup demo bench test durations test-unit test-process test-tf test-flink test-slow test-network test-kafka test-goodput test-benchmarks test-flinks test-installs test-versions test-jars coverage fuzz simulate soak soak-kafka check fmt proto docs docs-links pictures screenshots versions release dist clean
 
 STUBS := operators/params/accessors.pyi
 
@@ -84,6 +84,10 @@ soak-kafka: setup
 # A training of four workers, of which one is killed every AKDL_TEST_FAILURE_S, 60; prints the share of useful work.
 test-goodput: setup
 	AKDL_TEST_GOODPUT_MINUTES=$${AKDL_TEST_GOODPUT_MINUTES:-20} $(PYTEST) -s --timeout 0 tests/e2e/test_goodput.py
+
+# The short form of each benchmark; `make test-slow` runs two of them.
+test-benchmarks: setup
+	AKDL_TEST_BENCHMARKS=1 $(PYTEST) tests/e2e/test_benchmarks.py
 
 # Damaged messages, archives and texts, 100,000 of each kind, and random tables in files; `make test` tries some hundreds.
 FUZZ_CASES ?= 100000

@@ -19,6 +19,8 @@ from tests.support.environment import ENVIRONMENT
 
 pytestmark = [pytest.mark.flink, pytest.mark.tf, pytest.mark.slow]
 BENCHMARKS = pathlib.Path(__file__).parent.parent.parent / "benchmarks"
+# One program and one job show what all share; each further one is a job of the same code.
+all_of_them = pytest.mark.skipif("AKDL_TEST_BENCHMARKS" not in os.environ, reason="as others: set AKDL_TEST_BENCHMARKS")
 
 
 def run(folder: pathlib.Path, script: str, *options: str) -> str:
@@ -68,6 +70,7 @@ def test_a_benchmark_prints_a_table_and_leaves_figures_and_a_chart(tmp_path: pat
         assert figure["verdict"] == ("yes" if figure["ratio"] >= figure["target"] else "NO")
 
 
+@all_of_them
 def test_the_feed(tmp_path: pathlib.Path, run_here: Callable[..., str]) -> None:
     printed = run_here(tmp_path, "feed", "--rounds", "1", "--scale", "0.001", "--only", "dataset_file, STREAMING")
     found = figures(tmp_path, "feed", printed)
@@ -78,7 +81,13 @@ def test_the_feed(tmp_path: pathlib.Path, run_here: Callable[..., str]) -> None:
 
 @pytest.mark.parametrize(
     ("script", "line"),
-    [("predict", "a dense layer of 10 to 1"), ("output", "write_batch"), ("files", "predicted"), ("sinks", "parquet")],
+    [
+        ("predict", "a dense layer of 10 to 1"),
+        *(
+            pytest.param(*each, marks=all_of_them)
+            for each in (("output", "write_batch"), ("files", "predicted"), ("sinks", "parquet"))
+        ),
+    ],
 )
 def test_jobs_beside_their_limit(tmp_path: pathlib.Path, run_here: Callable[..., str], script: str, line: str) -> None:
     """One line of each: the others are further jobs by the same code, which `make bench` runs."""
@@ -86,6 +95,7 @@ def test_jobs_beside_their_limit(tmp_path: pathlib.Path, run_here: Callable[...,
     assert {name.partition(", ")[0] for name in figures(tmp_path, script, printed)} == {line}
 
 
+@all_of_them
 def test_the_grid(tmp_path: pathlib.Path, run_here: Callable[..., str]) -> None:
     options = ["--rounds", "1", "--scale", "0.001", "--bundles", "16", "--chunks", "", "--segments", "65536"]
     found = figures(tmp_path, "grid_feed", run_here(tmp_path, "grid", "feed", *options))
@@ -107,6 +117,7 @@ def test_large_rows_take_memory_in_bounds(tmp_path: pathlib.Path, case: str) -> 
     assert len(found) == 3 and all(figure["verdict"] != "NO" for figure in found.values()), printed
 
 
+@all_of_them
 def test_a_stream_of_fifteen_seconds_takes_no_more_and_more_memory(tmp_path: pathlib.Path) -> None:
     printed = run(tmp_path, "streams", "--seconds", "15")
     assert "rows at 5,000 rows/s, each once" in printed and "delay in ms: p50" in printed
