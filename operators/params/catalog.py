@@ -123,7 +123,8 @@ MAX_UNCOMMITTED = Param(
 )  # fmt: skip
 SAVE_EVERY = Param(
     "saveEvery",
-    "Seconds between two saves of the state of a script that calls `task_config.checkpoint`; its output leaves with them.",
+    "Seconds between two saves of the state of a script that calls `task_config.checkpoint`, whose output leaves with them; "
+    "with 0 each batch is saved.",
     seconds, GroupSettings.save_every_s,
 )  # fmt: skip
 PUBLISH_DIR = Param(
