@@ -1,4 +1,3 @@
-import org.apache.flink.api.python.shaded.org.apache.arrow.memory.BufferAllocator;
 import org.apache.flink.api.python.shaded.org.apache.arrow.vector.TimeStampMicroVector;
 import org.apache.flink.api.python.shaded.org.apache.arrow.vector.TimeStampNanoVector;
 import org.apache.flink.api.python.shaded.org.apache.arrow.vector.TimeStampVector;
@@ -7,41 +6,19 @@ import org.apache.flink.api.python.shaded.org.apache.arrow.vector.complex.ListVe
 import org.apache.flink.api.python.shaded.org.apache.arrow.vector.complex.MapVector;
 import org.apache.flink.api.python.shaded.org.apache.arrow.vector.complex.StructVector;
 import org.apache.flink.api.python.shaded.org.apache.arrow.vector.ipc.ArrowStreamReader;
-import org.apache.flink.metrics.Counter;
-import org.apache.flink.metrics.Gauge;
-import org.apache.flink.metrics.MetricGroup;
-import org.apache.flink.runtime.state.StateInitializationContext;
-import org.apache.flink.streaming.api.graph.StreamConfig;
-import org.apache.flink.streaming.api.operators.BoundedOneInput;
-import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
-import org.apache.flink.streaming.api.operators.Output;
-import org.apache.flink.streaming.api.watermark.Watermark;
-import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
-import org.apache.flink.streaming.runtime.tasks.ProcessingTimeService;
-import org.apache.flink.streaming.runtime.tasks.StreamTask;
-import org.apache.flink.streaming.runtime.watermarkstatus.WatermarkStatus;
-import org.apache.flink.table.data.RowData;
-import org.apache.flink.table.data.TimestampData;
 import org.apache.flink.table.data.columnar.vector.ColumnVector;
 import org.apache.flink.table.data.columnar.vector.TimestampColumnVector;
 import org.apache.flink.table.runtime.arrow.ArrowReader;
-import org.apache.flink.table.runtime.arrow.ArrowUtils;
 import org.apache.flink.table.runtime.arrow.vectors.ArrowArrayColumnVector;
 import org.apache.flink.table.runtime.arrow.vectors.ArrowMapColumnVector;
 import org.apache.flink.table.runtime.arrow.vectors.ArrowRowColumnVector;
-import org.apache.flink.table.runtime.operators.TableStreamOperator;
-import org.apache.flink.table.types.logical.LogicalType;
-import org.apache.flink.table.types.logical.RowType;
-import org.apache.flink.types.Row;
 import org.apache.flink.types.RowKind;
 import java.io.ByteArrayInputStream;
 import java.io.File;
 import java.io.FileInputStream;
 import java.io.InputStream;
 import java.io.SequenceInputStream;
-import java.nio.ByteBuffer;
 import java.nio.channels.Channels;
-import java.util.List;
 import java.util.Vector;
 
 /**
@@ -51,22 +28,8 @@ import java.util.Vector;
  * elements, and Flink's own are dropped, since rows may follow them: the last one leaves behind all rows. An idle stream that
  * goes on is one at once, before its rows have passed Python. With `ends`, an END has to follow all rows.
  */
-public class ArrowToRows extends TableStreamOperator implements OneInputStreamOperator, BoundedOneInput, Gauge {
-  private static final int WATERMARK = 4; // kinds of elements, see elements.py
-  private static final int IDLE = 5;
-  private static final int PIECE = 6;
-  private static final int END = 9;
-
-  private final RowType type;
-  private final boolean takesWatermarks;
-  private final String folder;
-  private final boolean ends; // END is the last element
-  private boolean hasEnded = false;
-  private boolean isRestored; // its END may have come before the checkpoint
-  private BufferAllocator allocator;
-  private StreamRecord out;
-  private Counter rowsIn;
-  private Counter bytesIn;
+public class ArrowToRows extends ChunkOperator {
+  public boolean takesWatermarks;
   private long time = Long.MIN_VALUE;
   private boolean wakes = false; // idle elements of before are still on their way
   private Vector pieces = new Vector(); // of an unfinished chunk
@@ -74,29 +37,7 @@ public class ArrowToRows extends TableStreamOperator implements OneInputStreamOp
   public ArrowToRows(
       Object[] references, StreamTask task, StreamConfig config, Output output, ProcessingTimeService service)
       throws Exception {
-    type = (RowType) references[0];
-    takesWatermarks = ((Boolean) references[1]).booleanValue();
-    folder = (String) references[2];
-    ends = ((Boolean) references[3]).booleanValue();
-    setup(task, config, output);
-    setProcessingTimeService(service);
-  }
-
-  public void initializeState(StateInitializationContext context) throws Exception {
-    super.initializeState(context);
-    isRestored = context.isRestored();
-  }
-
-  public void open() throws Exception {
-    super.open();
-    BeamLog.silence();
-    out = new StreamRecord(null);
-    ArrowUtils.checkArrowUsable(); // sets a property for all users of Arrow in this JVM, if it is the first one
-    allocator = ArrowUtils.getRootAllocator().newChildAllocator("akdl", 0, Long.MAX_VALUE);
-    getMetricGroup().gauge("arrowBytes", this);
-    MetricGroup own = getMetricGroup().addGroup("akdl");
-    rowsIn = own.counter("rows");
-    bytesIn = own.counter("bytes");
+    super(references, task, config, output, service);
   }
 
   public void processElement(StreamRecord element) throws Exception {
@@ -107,28 +48,20 @@ public class ArrowToRows extends TableStreamOperator implements OneInputStreamOp
       return;
     }
     Row chunk = (Row) value;
-    int kind = ((Integer) chunk.getField(0)).intValue();
-    byte[] kinds = (byte[]) chunk.getField(1);
+    int kind = (Integer) chunk.getField(0);
     byte[] arrow = (byte[]) chunk.getField(2);
     if (kind == WATERMARK || kind == IDLE) {
       setTime(ByteBuffer.wrap(arrow).getLong(), kind == IDLE);
-      return;
+    } else if (kind == END) {
+      inputHasEnded = true;
+    } else {
+      pieces.add(new ByteArrayInputStream(arrow));
+      if (kind != PIECE) {
+        InputStream bytes = new SequenceInputStream(pieces.elements());
+        pieces = new Vector();
+        emit(bytes, (byte[]) chunk.getField(1));
+      }
     }
-    if (kind == END) {
-      hasEnded = true;
-      return;
-    }
-    InputStream bytes = new ByteArrayInputStream(arrow);
-    if (kind == PIECE) {
-      pieces.add(bytes);
-      return;
-    }
-    if (!pieces.isEmpty()) {
-      pieces.add(bytes);
-      bytes = new SequenceInputStream(pieces.elements());
-      pieces = new Vector();
-    }
-    emit(bytes, kinds);
   }
 
   private void emit(InputStream bytes, byte[] kinds) throws Exception {
@@ -137,7 +70,7 @@ public class ArrowToRows extends TableStreamOperator implements OneInputStreamOp
       ArrowReader reader = new ArrowReader(columns(stream.getVectorSchemaRoot().getFieldVectors()));
       while (stream.loadNextBatch()) {
         int rows = stream.getVectorSchemaRoot().getRowCount();
-        rowsIn.inc(rows);
+        rowsDone.inc(rows);
         for (int i = 0; i < rows; i++) {
           RowData row = reader.read(i);
           if (kinds != null) {
@@ -147,7 +80,7 @@ public class ArrowToRows extends TableStreamOperator implements OneInputStreamOp
         }
       }
     } finally {
-      bytesIn.inc(stream.bytesRead());
+      bytesDone.inc(stream.bytesRead());
       stream.close();
     }
   }
@@ -166,9 +99,7 @@ public class ArrowToRows extends TableStreamOperator implements OneInputStreamOp
   }
 
   public void endInput() throws Exception {
-    if (ends && !hasEnded && !isRestored) {
-      throw new IllegalStateException("the last results of an operator did not arrive, so rows are missing. Run the job again");
-    }
+    super.endInput();
     if (takesWatermarks) {
       setTime(Long.MAX_VALUE, false);
     }
@@ -184,21 +115,6 @@ public class ArrowToRows extends TableStreamOperator implements OneInputStreamOp
     if (isIdle && !wakes) {
       super.processWatermarkStatus(WatermarkStatus.IDLE);
     }
-  }
-
-  public void close() throws Exception {
-    try {
-      super.close();
-    } finally {
-      if (allocator != null) {
-        allocator.close(); // fails when memory has not been released
-      }
-    }
-  }
-
-  /** Off-heap memory in use, a metric. */
-  public Object getValue() {
-    return Long.valueOf(allocator.getAllocatedMemory());
   }
 
   private ColumnVector[] columns(List vectors) {

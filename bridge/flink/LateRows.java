@@ -24,8 +24,8 @@ public class LateRows extends TableStreamOperator implements OneInputStreamOpera
   public LateRows(
       Object[] references, StreamTask task, StreamConfig config, Output output, ProcessingTimeService service)
       throws Exception {
-    place = ((Integer) references[0]).intValue();
-    precision = ((Integer) references[1]).intValue();
+    place = (Integer) references[0];
+    precision = (Integer) references[1];
     name = (String) references[2];
     setup(task, config, output);
     setProcessingTimeService(service);

@@ -1,48 +1,26 @@
+import org.apache.flink.api.common.TaskInfo;
 import org.apache.flink.api.common.operators.ProcessingTimeService.ProcessingTimeCallback;
-import org.apache.flink.api.python.shaded.org.apache.arrow.memory.BufferAllocator;
 import org.apache.flink.api.python.shaded.org.apache.arrow.vector.BaseFixedWidthVector;
 import org.apache.flink.api.python.shaded.org.apache.arrow.vector.BaseVariableWidthVector;
 import org.apache.flink.api.python.shaded.org.apache.arrow.vector.FieldVector;
 import org.apache.flink.api.python.shaded.org.apache.arrow.vector.VectorSchemaRoot;
 import org.apache.flink.api.python.shaded.org.apache.arrow.vector.complex.ListVector;
-import org.apache.flink.api.python.shaded.org.apache.arrow.vector.complex.MapVector;
 import org.apache.flink.api.python.shaded.org.apache.arrow.vector.ipc.ArrowStreamWriter;
-import org.apache.flink.metrics.Counter;
-import org.apache.flink.metrics.Gauge;
-import org.apache.flink.metrics.MetricGroup;
-import org.apache.flink.runtime.state.StateInitializationContext;
-import org.apache.flink.streaming.api.graph.StreamConfig;
-import org.apache.flink.streaming.api.operators.BoundedOneInput;
-import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
-import org.apache.flink.streaming.api.operators.Output;
-import org.apache.flink.streaming.api.watermark.Watermark;
-import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
-import org.apache.flink.streaming.runtime.tasks.ProcessingTimeService;
-import org.apache.flink.streaming.runtime.tasks.StreamTask;
-import org.apache.flink.streaming.runtime.watermarkstatus.WatermarkStatus;
 import org.apache.flink.table.data.ArrayData;
 import org.apache.flink.table.data.MapData;
-import org.apache.flink.table.data.RowData;
-import org.apache.flink.table.data.TimestampData;
-import org.apache.flink.table.runtime.arrow.ArrowUtils;
 import org.apache.flink.table.runtime.arrow.ArrowWriter;
 import org.apache.flink.table.runtime.arrow.writers.ArrowFieldWriter;
-import org.apache.flink.table.runtime.operators.TableStreamOperator;
-import org.apache.flink.table.types.logical.LocalZonedTimestampType;
-import org.apache.flink.table.types.logical.LogicalType;
-import org.apache.flink.table.types.logical.RowType;
-import org.apache.flink.table.types.logical.TimestampType;
-import org.apache.flink.types.Row;
+import org.apache.flink.table.types.logical.LogicalTypeFamily;
+import org.apache.flink.table.types.logical.LogicalTypeRoot;
+import org.apache.flink.table.types.logical.utils.LogicalTypeChecks;
 import java.io.ByteArrayOutputStream;
 import java.io.File;
 import java.io.FileOutputStream;
-import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.channels.Channels;
 import java.nio.channels.WritableByteChannel;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.List;
 import java.util.UUID;
 
 /**
@@ -72,39 +50,24 @@ import java.util.UUID;
  * full chunks flow, is ALL_OUT: the function may hold back what it makes of chunks until then. It has no rows if all have left.
  * END follows the last row.
  */
-public class RowsToArrow extends TableStreamOperator
-    implements OneInputStreamOperator, BoundedOneInput, ProcessingTimeCallback, Gauge {
-  private static final Integer CHUNK = Integer.valueOf(0); // kinds of elements, see elements.py
-  private static final Integer START = Integer.valueOf(1);
-  private static final Integer WATERMARK = Integer.valueOf(4);
-  private static final Integer IDLE = Integer.valueOf(5);
-  private static final Integer PIECE = Integer.valueOf(6);
-  private static final Integer CHECKPOINT = Integer.valueOf(7);
-  private static final Integer COMPLETE = Integer.valueOf(8);
-  private static final Integer END = Integer.valueOf(9);
-  private static final Integer ALL_OUT = Integer.valueOf(10);
-  private static final Integer NONE = Integer.valueOf(0);
+public class RowsToArrow extends ChunkOperator implements ProcessingTimeCallback {
   private static final byte[] NOTHING = new byte[0];
   private static final int MOST_FILES = 8; // of a subtask, that wait for the reader
   private static final long MOST_MILLIS = Long.MAX_VALUE / 1000000L; // that nanoseconds in 64 bits reach, from 1677 to 2262
 
-  private final RowType type;
-  private final long[] keys;
-  private final long[] members;
-  private final boolean sendsWatermarks;
-  private final boolean sendsMarks;
-  private final boolean sendsAllOut;
-  private final boolean ends;
-  private final String folder;
+  public long[] keys;
+  public long[] members;
+  public boolean sendsWatermarks;
+  public boolean sendsMarks;
+  public boolean sendsAllOut;
+  public boolean dealsRows; // one by one, and not chunk by chunk
+  public int input;
+  public int mostRows;
+  public int mostBytes;
+  public int waitMs;
   private final String attempt = UUID.randomUUID().toString(); // a reader does not find the files of an earlier one
   private final ByteArrayOutputStream bytes = new ByteArrayOutputStream(1 << 16);
-  private final boolean dealsRows; // one by one, and not chunk by chunk
-  private final int input;
-  private final int mostRows;
-  private final int mostBytes;
-  private final int waitMs;
-  private BufferAllocator allocator;
-  private Chunk[] chunks;
+  private Chunk[] chunks = new Chunk[0];
   private int next = 0;
   private int files = 0;
   private boolean timerIsSet = false;
@@ -112,11 +75,6 @@ public class RowsToArrow extends TableStreamOperator
   private boolean wasFull = false; // a chunk was, since the timer was set
   private boolean hasSentStart;
   private boolean hasEnded = false;
-  private boolean outputHasEnded = false;
-  private long restored = -1; // the checkpoint that the job continues from
-  private StreamRecord out;
-  private Counter rowsOut;
-  private Counter bytesOut;
   private Counter waitedMs;
   private long waitedNs = 0;
   private long sent = Long.MIN_VALUE; // the last watermark
@@ -124,46 +82,19 @@ public class RowsToArrow extends TableStreamOperator
   public RowsToArrow(
       Object[] references, StreamTask task, StreamConfig config, Output output, ProcessingTimeService service)
       throws Exception {
-    type = (RowType) references[0];
-    mostRows = ((Integer) references[1]).intValue();
-    mostBytes = ((Integer) references[2]).intValue();
-    waitMs = ((Integer) references[3]).intValue();
-    dealsRows = ((Boolean) references[4]).booleanValue();
-    keys = (long[]) references[5];
-    input = ((Integer) references[6]).intValue();
-    members = (long[]) references[7];
-    sendsWatermarks = ((Boolean) references[8]).booleanValue();
-    sendsMarks = ((Boolean) references[9]).booleanValue();
-    sendsAllOut = ((Boolean) references[10]).booleanValue();
-    ends = ((Boolean) references[11]).booleanValue();
-    folder = (String) references[12];
-    setup(task, config, output);
-    setProcessingTimeService(service);
-  }
-
-  public void initializeState(StateInitializationContext context) throws Exception {
-    super.initializeState(context);
-    restored = context.getRestoredCheckpointId().orElse(-1L);
+    super(references, task, config, output, service);
   }
 
   public void open() throws Exception {
     super.open();
-    BeamLog.silence();
-    out = new StreamRecord(null);
-    ArrowUtils.checkArrowUsable(); // sets a property for all users of Arrow in this JVM, if it is the first one
-    allocator = ArrowUtils.getRootAllocator().newChildAllocator("akdl", 0, Long.MAX_VALUE);
     chunks = new Chunk[dealsRows ? keys.length : 1];
     for (int i = 0; i < chunks.length; i++) {
       chunks[i] = new Chunk(type, allocator);
     }
-    getMetricGroup().gauge("arrowBytes", this);
-    MetricGroup own = getMetricGroup().addGroup("akdl");
-    rowsOut = own.counter("rows");
-    bytesOut = own.counter("bytes");
-    waitedMs = own.counter("waitedMs");
+    waitedMs = counter("waitedMs");
     hasSentStart = members == null && !sendsMarks;
     if (!hasSentStart) { // at once, but not before all operators are open
-      getProcessingTimeService().registerTimer(getProcessingTimeService().getCurrentProcessingTime(), this);
+      setTimer(0);
     }
   }
 
@@ -181,36 +112,40 @@ public class RowsToArrow extends TableStreamOperator
     }
     wasFull |= isFull && timerIsSet;
     if (!isFull || sendsAllOut) {
-      setTimer();
+      waitForMore();
     }
   }
 
   private void pass(Row chunk) throws Exception {
-    boolean isWhole = CHUNK.equals(chunk.getField(0));
-    if (!isWhole && !PIECE.equals(chunk.getField(0))) {
-      outputHasEnded |= END.equals(chunk.getField(0));
+    int kind = (Integer) chunk.getField(0);
+    if (kind != CHUNK && kind != PIECE) {
+      inputHasEnded |= kind == END;
       return; // that, or the time of a script
     }
     byte[] arrow = (byte[]) chunk.getField(2);
-    bytesOut.inc(arrow.length);
-    if (!isWhole || bytes.size() > 0) {
+    bytesDone.inc(arrow.length);
+    if (kind == PIECE || bytes.size() > 0) {
       bytes.write(arrow);
     }
-    if (isWhole && bytes.size() > 0) {
-      chunk = Row.of(new Object[] {CHUNK, null, bytes.toByteArray()});
-      bytes.reset();
-    }
-    if (isWhole) {
+    if (kind == CHUNK) {
+      if (bytes.size() > 0) {
+        chunk = Row.of(CHUNK, null, bytes.toByteArray());
+        bytes.reset();
+      }
       sendStart();
       emit(chunk);
     }
   }
 
-  private void setTimer() {
+  private void waitForMore() {
     if (waitMs > 0 && !timerIsSet) {
       timerIsSet = true;
-      getProcessingTimeService().registerTimer(getProcessingTimeService().getCurrentProcessingTime() + waitMs, this);
+      setTimer(waitMs);
     }
+  }
+
+  private void setTimer(int ms) {
+    getProcessingTimeService().registerTimer(getProcessingTimeService().getCurrentProcessingTime() + ms, this);
   }
 
   public void onProcessingTime(long time) throws Exception {
@@ -222,7 +157,7 @@ public class RowsToArrow extends TableStreamOperator
     if (sendsAllOut && wasFull) { // more will come soon, so nothing has to wait for all answers
       wasFull = false;
       flush(0, CHUNK);
-      setTimer();
+      waitForMore();
     } else {
       flushAll();
     }
@@ -257,37 +192,21 @@ public class RowsToArrow extends TableStreamOperator
   }
 
   public void endInput() throws Exception {
-    if (ends && !outputHasEnded && restored < 0) { // before a restored checkpoint it may have come already
-      throw new IllegalStateException("the last results of an operator did not arrive, so rows are missing. Run the job again");
-    }
+    super.endInput();
     flushAll();
     if (sendsAllOut) {
-      emit(Row.of(new Object[] {END, null, NOTHING}));
+      emit(Row.of(END, null, NOTHING));
     }
     sendMark(END, 0);
     hasEnded = true; // what follows in the final checkpoint finds no receiver
   }
 
-  public void close() throws Exception {
-    try {
-      super.close();
-    } finally {
-      if (chunks != null) {
-        for (int i = 0; i < chunks.length; i++) {
-          if (chunks[i] != null) {
-            chunks[i].close();
-          }
-        }
-      }
-      if (allocator != null) {
-        allocator.close(); // fails when memory has not been released
+  void release() {
+    for (Chunk chunk : chunks) {
+      if (chunk != null) {
+        chunk.close();
       }
     }
-  }
-
-  /** Off-heap memory in use, a metric. */
-  public Object getValue() {
-    return Long.valueOf(allocator.getAllocatedMemory());
   }
 
   private void sendStart() {
@@ -297,25 +216,22 @@ public class RowsToArrow extends TableStreamOperator
     hasSentStart = true;
     sendMark(START, restored);
     for (int i = 0; members != null && i < members.length; i++) {
-      Row start = Row.of(new Object[] {START, Integer.valueOf(i), NONE, NOTHING});
-      emit(Row.of(new Object[] {Long.valueOf(members[i]), start}));
+      emit(Row.of(members[i], Row.of(START, i, 0, NOTHING)));
     }
   }
 
-  private void sendMark(Integer kind, long number) {
+  private void sendMark(int kind, long number) {
     if (sendsMarks && !hasEnded) {
       sendStart();
-      emit(Row.of(new Object[] {kind, null, ByteBuffer.allocate(8).putLong(number).array()}));
+      emit(Row.of(kind, null, ByteBuffer.allocate(8).putLong(number).array()));
     }
   }
 
-  private void sendTime(Integer kind) {
+  private void sendTime(int kind) {
     byte[] time = kind == WATERMARK ? ByteBuffer.allocate(8).putLong(sent).array() : NOTHING;
-    Integer subtask = Integer.valueOf(getRuntimeContext().getTaskInfo().getIndexOfThisSubtask());
-    Integer of = Integer.valueOf(getRuntimeContext().getTaskInfo().getNumberOfParallelSubtasks());
-    for (int i = 0; i < members.length; i++) {
-      Row element = Row.of(new Object[] {kind, subtask, of, time});
-      emit(Row.of(new Object[] {Long.valueOf(members[i]), element}));
+    TaskInfo task = getRuntimeContext().getTaskInfo();
+    for (long member : members) {
+      emit(Row.of(member, Row.of(kind, task.getIndexOfThisSubtask(), task.getNumberOfParallelSubtasks(), time)));
     }
   }
 
@@ -326,11 +242,11 @@ public class RowsToArrow extends TableStreamOperator
     }
     if (sendsAllOut && !isAllOut) {
       isAllOut = true;
-      emit(Row.of(new Object[] {ALL_OUT, null, NOTHING}));
+      emit(Row.of(ALL_OUT, null, NOTHING));
     }
   }
 
-  private void flush(int place, Integer kind) throws Exception {
+  private void flush(int place, int kind) throws Exception {
     Chunk chunk = chunks[place];
     if (chunk.rows == 0) {
       return;
@@ -341,19 +257,17 @@ public class RowsToArrow extends TableStreamOperator
     int rows = chunk.rows;
     byte[] kinds = chunk.takeKinds();
     byte[] arrow = folder == null ? inMemory(chunk) : inFile(chunk);
-    rowsOut.inc(rows);
+    rowsDone.inc(rows);
     if (keys == null) {
       isAllOut = kind == ALL_OUT;
-      emit(Row.of(new Object[] {kind, kinds, arrow}));
+      emit(Row.of(kind, kinds, arrow));
       return;
     }
-    Row value = Row.of(new Object[] {CHUNK, Integer.valueOf(input), Integer.valueOf(rows), arrow});
-    int owner = dealsRows ? place : turn();
-    emit(Row.of(new Object[] {Long.valueOf(keys[owner]), value}));
+    emit(Row.of(keys[dealsRows ? place : turn()], Row.of(CHUNK, input, rows, arrow)));
   }
 
   private byte[] inMemory(Chunk chunk) throws Exception {
-    bytesOut.inc(chunk.take(Channels.newChannel(bytes), mostBytes));
+    bytesDone.inc(chunk.take(Channels.newChannel(bytes), mostBytes));
     byte[] arrow = bytes.toByteArray();
     bytes.reset();
     return arrow;
@@ -368,7 +282,7 @@ public class RowsToArrow extends TableStreamOperator
     String name = attempt + "." + files++;
     FileOutputStream file = new FileOutputStream(new File(folder, name));
     try {
-      bytesOut.inc(chunk.take(file.getChannel(), mostBytes));
+      bytesDone.inc(chunk.take(file.getChannel(), mostBytes));
     } finally {
       file.close();
     }
@@ -401,7 +315,7 @@ public class RowsToArrow extends TableStreamOperator
     private ArrowFieldWriter[] others; // of the columns without Numbers, with null in other places
     private List varying; // vectors whose rows differ in size
     private int rowBytes; // of the other vectors, for one row
-    private boolean hasMaps = false;
+    private final boolean hasMaps;
     private final int[] inNanos; // columns that hold times in nanoseconds
     private byte[] kinds;
     int rows = 0;
@@ -412,11 +326,12 @@ public class RowsToArrow extends TableStreamOperator
       int count = 0;
       int[] found = new int[type.getFieldCount()];
       for (int i = 0; i < found.length; i++) {
-        if (holdsNanos(type.getTypeAt(i))) {
+        if (holds(type.getTypeAt(i), false)) {
           found[count++] = i;
         }
       }
       inNanos = Arrays.copyOf(found, count);
+      hasMaps = holds(type, true);
       allocate();
     }
 
@@ -427,10 +342,10 @@ public class RowsToArrow extends TableStreamOperator
       others = (ArrowFieldWriter[]) writer.getFieldWriters().clone();
       varying = new ArrayList();
       rowBytes = 0;
-      for (int i = 0; i < root.getFieldVectors().size(); i++) {
-        FieldVector vector = (FieldVector) root.getFieldVectors().get(i);
-        int kind = Numbers.kind(type.getTypeAt(i));
-        if (kind != Numbers.NONE) {
+      for (int i = 0; i < others.length; i++) {
+        FieldVector vector = root.getVector(i);
+        LogicalTypeRoot kind = type.getTypeAt(i).getTypeRoot();
+        if (Numbers.KINDS.contains(kind)) {
           numbers[i] = new Numbers((BaseFixedWidthVector) vector, kind, i);
           others[i] = null;
         }
@@ -438,7 +353,6 @@ public class RowsToArrow extends TableStreamOperator
           rowBytes += Math.max(1, ((BaseFixedWidthVector) vector).getTypeWidth());
         } else {
           varying.add(vector);
-          hasMaps |= hasMaps(vector);
         }
       }
     }
@@ -448,9 +362,8 @@ public class RowsToArrow extends TableStreamOperator
       if (kind != 0 || kinds != null) {
         keepKind(kind);
       }
-      for (int i = 0; i < inNanos.length; i++) {
-        LogicalType column = type.getTypeAt(inNanos[i]);
-        checkNanos(column, value(column, row, inNanos[i]), inNanos[i]);
+      for (int column : inNanos) {
+        checkNanos(type.getTypeAt(column), value(type.getTypeAt(column), row, column), column);
       }
       for (int i = 0; i < others.length; i++) {
         if (others[i] == null) {
@@ -462,11 +375,14 @@ public class RowsToArrow extends TableStreamOperator
       rows++;
     }
 
-    private static boolean holdsNanos(LogicalType type) {
-      boolean holds = type instanceof TimestampType && ((TimestampType) type).getPrecision() > 6;
-      holds |= type instanceof LocalZonedTimestampType && ((LocalZonedTimestampType) type).getPrecision() > 6;
-      for (int i = 0; i < type.getChildren().size(); i++) {
-        holds |= holdsNanos((LogicalType) type.getChildren().get(i));
+    /** True if a type is or has a map, or else a time in nanoseconds. */
+    private static boolean holds(LogicalType type, boolean map) {
+      boolean holds =
+          map
+              ? type.is(LogicalTypeRoot.MAP)
+              : type.is(LogicalTypeFamily.TIMESTAMP) && LogicalTypeChecks.getPrecision(type) > 6;
+      for (Object child : type.getChildren()) {
+        holds |= holds((LogicalType) child, map);
       }
       return holds;
     }
@@ -501,7 +417,7 @@ public class RowsToArrow extends TableStreamOperator
 
     /** Return a time, or a value that may hold times; else null. Twice, since Janino cannot compile calls of Flink's getters. */
     private static Object value(LogicalType type, RowData row, int i) {
-      if (row.isNullAt(i) || !holdsNanos(type)) {
+      if (row.isNullAt(i) || !holds(type, false)) {
         return null;
       }
       switch (type.getTypeRoot()) {
@@ -517,7 +433,7 @@ public class RowsToArrow extends TableStreamOperator
     }
 
     private static Object value(LogicalType type, ArrayData array, int i) {
-      if (array.isNullAt(i) || !holdsNanos(type)) {
+      if (array.isNullAt(i) || !holds(type, false)) {
         return null;
       }
       switch (type.getTypeRoot()) {
@@ -541,8 +457,8 @@ public class RowsToArrow extends TableStreamOperator
 
     int size() {
       long size = (long) rowBytes * rows;
-      for (int i = 0; i < varying.size(); i++) {
-        size += size((FieldVector) varying.get(i), rows);
+      for (Object vector : varying) {
+        size += size((FieldVector) vector, rows);
       }
       return (int) Math.min(size, Integer.MAX_VALUE);
     }
@@ -562,8 +478,8 @@ public class RowsToArrow extends TableStreamOperator
         return (long) values * Math.max(1, ((BaseFixedWidthVector) vector).getTypeWidth());
       }
       long size = 0;
-      for (int i = 0; i < vector.getChildrenFromFields().size(); i++) {
-        size += size((FieldVector) vector.getChildrenFromFields().get(i), values);
+      for (Object child : vector.getChildrenFromFields()) {
+        size += size((FieldVector) child, values);
       }
       return size;
     }
@@ -602,14 +518,6 @@ public class RowsToArrow extends TableStreamOperator
       return taken;
     }
 
-    private static boolean hasMaps(FieldVector vector) {
-      boolean found = vector instanceof MapVector;
-      for (int i = 0; i < vector.getChildrenFromFields().size(); i++) {
-        found |= hasMaps((FieldVector) vector.getChildrenFromFields().get(i));
-      }
-      return found;
-    }
-
     void close() {
       root.close();
     }
@@ -617,39 +525,21 @@ public class RowsToArrow extends TableStreamOperator
 
   /** A column of numbers on the heap, copied to its vector as a whole: Flink's writer and Arrow's checks take half a row's time. */
   private static class Numbers {
-    static final int NONE = 0;
-    private static final int INT = 1;
-    private static final int BIGINT = 2;
-    private static final int FLOAT = 3;
-    private static final int DOUBLE = 4;
+    static final List KINDS =
+        Arrays.asList(LogicalTypeRoot.INTEGER, LogicalTypeRoot.BIGINT, LogicalTypeRoot.FLOAT, LogicalTypeRoot.DOUBLE);
     private final BaseFixedWidthVector vector;
-    private final int kind;
+    private final LogicalTypeRoot kind;
     private final int place;
     private final int width;
     private ByteBuffer values;
     private byte[] valid; // bits, if there are nulls
 
-    Numbers(BaseFixedWidthVector vector, int kind, int place) {
+    Numbers(BaseFixedWidthVector vector, LogicalTypeRoot kind, int place) {
       this.vector = vector;
       this.kind = kind;
       this.place = place;
       width = vector.getTypeWidth();
       values = ByteBuffer.allocate(64 * width).order(ByteOrder.LITTLE_ENDIAN);
-    }
-
-    static int kind(LogicalType type) {
-      switch (type.getTypeRoot()) {
-        case INTEGER:
-          return INT;
-        case BIGINT:
-          return BIGINT;
-        case FLOAT:
-          return FLOAT;
-        case DOUBLE:
-          return DOUBLE;
-        default:
-          return NONE;
-      }
     }
 
     void add(RowData row, int at) {
@@ -659,11 +549,11 @@ public class RowsToArrow extends TableStreamOperator
       }
       if (row.isNullAt(place)) {
         addNull(at);
-      } else if (kind == FLOAT) {
+      } else if (kind == LogicalTypeRoot.FLOAT) {
         values.putFloat(start, row.getFloat(place));
-      } else if (kind == DOUBLE) {
+      } else if (kind == LogicalTypeRoot.DOUBLE) {
         values.putDouble(start, row.getDouble(place));
-      } else if (kind == BIGINT) {
+      } else if (kind == LogicalTypeRoot.BIGINT) {
         values.putLong(start, row.getLong(place));
       } else {
         values.putInt(start, row.getInt(place));

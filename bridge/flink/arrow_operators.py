@@ -73,16 +73,25 @@ def rows_for_members(
             f"{where} is a changing table (GROUP BY or JOIN of a stream): it updates earlier rows, but each row is read once "
             "here. Group in windows, for example with TUMBLE, or aggregate after this operator"
         ) from None
-    with_start = _longs(keys if members is None else members)
-    references = [_longs(keys), input_number, with_start, sends_watermarks, False, False, False, folder]
-    return _to_arrow(rows, row_type, gathering, references, KEY_AND_ELEMENT, uid)
+    return _to_arrow(
+        rows,
+        row_type,
+        gathering,
+        KEY_AND_ELEMENT,
+        uid,
+        keys=_longs(keys),
+        input=input_number,
+        members=_longs(keys if members is None else members),
+        sendsWatermarks=sends_watermarks,
+        folder=folder,
+    )
 
 
 def deal_to(chunks: DataStream, keys: Sequence[int], members: Sequence[int]) -> None:
     """Deal the rows of `rows_for_members` to other keys, in the jobs that start from now on."""
     factory = chunks._j_data_stream.getTransformation().getOperatorFactory()
-    references = get_field_value(factory, "generatedClass").getReferences()
-    references[5], references[7] = _longs(keys), _longs(members)  # see RowsToArrow.java
+    (settings,) = get_field_value(factory, "generatedClass").getReferences()
+    settings.putAll({"keys": _longs(keys), "members": _longs(members)})
 
 
 def chunks_of(
@@ -105,14 +114,14 @@ def chunks_of(
         if _UPDATES not in str(error):
             raise
         rows, updates = _translated(table_env, table, with_updates=True), True
-    references = [None, 0, None, False, sends_marks, sends_all_out, False, folder]
-    return _to_arrow(rows, row_type, gathering, references, ELEMENT, uid), updates
+    settings = {"sendsMarks": sends_marks, "sendsAllOut": sends_all_out, "folder": folder}
+    return _to_arrow(rows, row_type, gathering, ELEMENT, uid, **settings), updates
 
 
 def whole_chunks(table: Table, elements: DataStream, uid: str, sends_marks: bool, ends: bool) -> DataStream:
     """Chunks of the elements of which a table is made, see `chunks_of`; with `ends`, the last element has to be an END."""
-    references = [None, 0, None, False, sends_marks, False, ends, None]
-    return _to_arrow(elements._j_data_stream, _arrow_row_type(table), Gathering(), references, ELEMENT, uid)
+    row_type = _arrow_row_type(table)
+    return _to_arrow(elements._j_data_stream, row_type, Gathering(), ELEMENT, uid, sendsMarks=sends_marks, ends=ends)
 
 
 def upsert_keys(table_env: StreamTableEnvironment, table: Table) -> list[list[str]]:
@@ -143,8 +152,8 @@ def table_of(
     jvm.org.apache.flink.python.util.PythonConfigUtil.configPythonOperator(table_env._j_tenv.execEnv())
     row_type = _new_row_type(columns)
     info = jvm.org.apache.flink.table.runtime.typeutils.InternalTypeInfo.of(row_type)
-    references = [row_type, takes_watermarks, folder, ends]
-    rows = with_operator(chunks._j_data_stream, "ArrowToRows", _text("ArrowToRows"), references, info, uid)
+    settings = {"type": row_type, "takesWatermarks": takes_watermarks, "folder": folder, "ends": ends}
+    rows = _with_chunk_operator(chunks._j_data_stream, "ArrowToRows", info, uid, settings)
     j_tenv, j_schema = table_env._j_tenv, None if schema is None else schema._j_schema
     if not updates:
         return Table(j_tenv.fromDataStream(rows) if schema is None else j_tenv.fromDataStream(rows, j_schema), table_env)
@@ -169,7 +178,7 @@ def with_late_rows_counted(table_env: StreamTableEnvironment, table: Table, colu
     place = [name for name, _ in columns].index(column)
     info = jvm.org.apache.flink.table.runtime.typeutils.InternalTypeInfo.of(_new_row_type(columns))
     precision = jvm.org.apache.flink.table.types.logical.utils.LogicalTypeChecks.getPrecision(columns[place][1])
-    counted = with_operator(rows, "LateRows", _text("LateRows"), [place, precision, name], info, uid)
+    counted = with_operator(rows, "LateRows", _text("LateRows.java"), [place, precision, name], info, uid)
     schema = FlinkSchema.new_builder().watermark(column, "SOURCE_WATERMARK()").build()  # the watermark that has arrived so far
     return Table(table_env._j_tenv.fromDataStream(counted, schema._j_schema), table_env)
 
@@ -291,18 +300,27 @@ def with_operator(
 
 
 def _to_arrow(
-    rows: object, row_type: object, gathering: Gathering, references: Sequence[object], type_info: Any, uid: str | None
+    rows: object, row_type: object, gathering: Gathering, type_info: Any, uid: str | None, **settings: object
 ) -> DataStream:
-    references = [row_type, gathering.rows, gathering.bytes, int(gathering.wait_s * 1000), gathering.by_row, *references]
-    java_type = type_info.get_java_type_info()
-    chunks = with_operator(rows, "RowsToArrow", _text("RowsToArrow"), references, java_type, uid)
-    if references[-1] is not None:  # a name alone fills no buffer, which Flink would send in batch mode only when it is full
+    gathered = {"mostRows": gathering.rows, "mostBytes": gathering.bytes, "waitMs": int(gathering.wait_s * 1000)}
+    settings = {"type": row_type, "dealsRows": gathering.by_row, **gathered, **settings}
+    chunks = _with_chunk_operator(rows, "RowsToArrow", type_info.get_java_type_info(), uid, settings)
+    # The name of a file fills no buffer, and in batch mode Flink would send a buffer only when it is full.
+    if settings.get("folder") is not None:
         chunks.getTransformation().setBufferTimeout(0)
     return DataStream(chunks)
 
 
-def _text(name: str) -> str:
-    return "\n".join(_TEXTS.joinpath(f"{each}.java").read_text(encoding="utf-8") for each in (name, "BeamLog"))
+def _with_chunk_operator(stream: Any, name: str, out_type: Any, uid: str | None, settings: dict[str, object]) -> Any:
+    """Append RowsToArrow or ArrowToRows; `settings` are public fields of theirs, by name."""
+    known = get_gateway().jvm.java.util.HashMap(settings)
+    return with_operator(stream, name, _text("ChunkOperator.java", f"{name}.java"), [known], out_type, uid)
+
+
+def _text(*names: str) -> str:
+    """One compilation unit of several Java texts, in which all imports have to stand first."""
+    lines = [line for name in names for line in _TEXTS.joinpath(name).read_text(encoding="utf-8").splitlines()]
+    return "\n".join(sorted(lines, key=lambda line: not line.startswith("import ")))
 
 
 def _longs(numbers: Sequence[int]) -> Any:

@@ -75,10 +75,10 @@ public class SqlModels implements ModelProviderFactory {
   }
 
   public static class Function extends AsyncPredictFunction implements AsyncPredictRuntimeProvider {
-    private final String python;
-    private final String settings;
-    private final RowType inputs;
-    private final RowType outputs;
+    final String python;
+    final String settings;
+    final RowType inputs;
+    final RowType outputs;
     private transient Pipe pipe;
 
     public Function(String python, String settings, RowType inputs, RowType outputs) {
@@ -97,7 +97,7 @@ public class SqlModels implements ModelProviderFactory {
     }
 
     public void open(FunctionContext context) throws Exception {
-      pipe = Pipe.join(python, settings, inputs, outputs);
+      pipe = Pipe.join(this);
       pipe.loaded.get(); // its own time limit is startTimeout
     }
 
@@ -129,15 +129,15 @@ public class SqlModels implements ModelProviderFactory {
       if (given instanceof Number) {
         Number number = (Number) given;
         if (wanted == Double.class) {
-          return Double.valueOf(number.doubleValue());
+          return number.doubleValue();
         } else if (wanted == Float.class) {
-          return Float.valueOf(number.floatValue());
+          return number.floatValue();
         } else if (wanted == Long.class) {
-          return Long.valueOf(number.longValue());
+          return number.longValue();
         } else if (wanted == Integer.class) {
-          return Integer.valueOf(number.intValue());
+          return number.intValue();
         } else if (wanted == Short.class) {
-          return Short.valueOf(number.shortValue());
+          return number.shortValue();
         } else if (wanted == DecimalData.class) {
           DecimalType to = (DecimalType) type;
           return DecimalData.fromBigDecimal(new BigDecimal(number.toString()), to.getPrecision(), to.getScale());
@@ -177,22 +177,22 @@ public class SqlModels implements ModelProviderFactory {
     private final Process process;
     private int users = 0; // under the lock of RUNNING
 
-    private Pipe(String python, String settings, RowType inputs, RowType outputs) throws IOException {
-      this.settings = settings;
-      copier = new RowDataSerializer(outputs);
-      rows = new ArrowSerializer(inputs, outputs);
-      process = new ProcessBuilder(new String[] {python, "-c", RUN_MODULE, "operators.serve.ml_predict"}).start();
+    private Pipe(Function function) throws IOException {
+      settings = function.settings;
+      copier = new RowDataSerializer(function.outputs);
+      rows = new ArrowSerializer(function.inputs, function.outputs);
+      process = new ProcessBuilder(function.python, "-c", RUN_MODULE, "operators.serve.ml_predict").start();
       Thread thread = new Thread(new FutureTask(this), "akdl-ml-predict");
       thread.setDaemon(true);
       thread.start();
     }
 
-    static Pipe join(String python, String settings, RowType inputs, RowType outputs) throws IOException {
+    static Pipe join(Function function) throws IOException {
       synchronized (RUNNING) {
-        Pipe pipe = (Pipe) RUNNING.get(settings);
+        Pipe pipe = (Pipe) RUNNING.get(function.settings);
         if (pipe == null) {
-          pipe = new Pipe(python, settings, inputs, outputs);
-          RUNNING.put(settings, pipe);
+          pipe = new Pipe(function);
+          RUNNING.put(function.settings, pipe);
         }
         pipe.users++;
         return pipe;
@@ -239,8 +239,8 @@ public class SqlModels implements ModelProviderFactory {
         } catch (Throwable error) {
           failure = reason(error);
         }
-        for (int i = 0; i < batch.size(); i++) {
-          ((Waiting) batch.get(i)).completeExceptionally(failure);
+        for (Object row : batch) {
+          ((Waiting) row).completeExceptionally(failure);
         }
       }
       endInput();
@@ -256,8 +256,8 @@ public class SqlModels implements ModelProviderFactory {
     }
 
     private void predict(List batch) throws Exception {
-      for (int i = 0; i < batch.size(); i++) {
-        rows.write(((Waiting) batch.get(i)).row);
+      for (Object row : batch) {
+        rows.write(((Waiting) row).row);
       }
       rows.finishCurrentBatch();
       process.getOutputStream().flush();

@@ -1,14 +1,12 @@
 import java.lang.reflect.Field;
 import java.util.function.Function;
 import java.util.function.Supplier;
-import java.util.stream.Stream;
 import org.apache.flink.client.deployment.executors.LocalExecutor;
 import org.apache.flink.client.deployment.executors.LocalExecutorFactory;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.core.execution.DefaultExecutorServiceLoader;
 import org.apache.flink.core.execution.PipelineExecutor;
 import org.apache.flink.core.execution.PipelineExecutorFactory;
-import org.apache.flink.core.execution.PipelineExecutorServiceLoader;
 import org.apache.flink.runtime.minicluster.MiniCluster;
 import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
 import org.apache.flink.runtime.rpc.RpcSystem;
@@ -66,8 +64,7 @@ public class OneRpcSystem extends DefaultExecutorServiceLoader
         try {
             if (system == null) {
                 // By reflection, since Janino cannot call a static method of an interface.
-                Class[] types = new Class[] {Configuration.class};
-                system = (RpcSystem) RpcSystem.class.getMethod("load", types).invoke(null, new Object[] {new Configuration()});
+                system = (RpcSystem) RpcSystem.class.getMethod("load", Configuration.class).invoke(null, new Configuration());
             }
             return Reference.borrowed(system);
         } catch (Exception error) {

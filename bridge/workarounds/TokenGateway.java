@@ -37,9 +37,9 @@ public class TokenGateway {
                 .build();
         Method setGatewayServer =
             Class.forName("org.apache.flink.client.python.PythonEnvUtils")
-                .getDeclaredMethod("setGatewayServer", new Class[] {GatewayServer.class});
+                .getDeclaredMethod("setGatewayServer", GatewayServer.class);
         setGatewayServer.setAccessible(true);
-        setGatewayServer.invoke(null, new Object[] {server});
+        setGatewayServer.invoke(null, server);
         server.start(true);
 
         File wanted = new File(System.getenv("_PYFLINK_CONN_INFO_PATH"));

@@ -1,4 +1,5 @@
 import java.io.ByteArrayOutputStream;
+import java.lang.reflect.Array;
 import java.lang.reflect.Constructor;
 import java.lang.reflect.Field;
 import java.lang.reflect.InvocationHandler;
@@ -40,31 +41,32 @@ public class ChunkClock implements InvocationHandler {
         unsafe.setAccessible(true);
         // Its constructor and `open` ask a task for much that is of no account here.
         OneInputStreamOperator made = (OneInputStreamOperator)
-            unsafe.getType().getMethod("allocateInstance", new Class[] {Class.class}).invoke(unsafe.get(null), new Object[] {operator});
+            unsafe.getType().getMethod("allocateInstance", Class.class).invoke(unsafe.get(null), operator);
         Class kind = operator.getClassLoader().loadClass("RowsToArrow$Chunk");
         Constructor constructor = kind.getDeclaredConstructors()[0];
         constructor.setAccessible(true);
-        Object chunks = java.lang.reflect.Array.newInstance(kind, 1);
-        java.lang.reflect.Array.set(chunks, 0, constructor.newInstance(new Object[] {type, allocator}));
+        Object chunks = Array.newInstance(kind, 1);
+        Array.set(chunks, 0, constructor.newInstance(type, allocator));
         Object[] values = new Object[] {
-            "type", type, "keys", keys, "dealsRows", Boolean.FALSE, "mostRows", Integer.valueOf(mostRows),
-            "mostBytes", Integer.valueOf(mostBytes), "waitMs", Integer.valueOf(waitMs), "allocator", allocator, "chunks", chunks,
-            "hasSentStart", Boolean.TRUE, "out", new StreamRecord(null), "rowsOut", new SimpleCounter(),
-            "bytesOut", new SimpleCounter(), "bytes", new ByteArrayOutputStream(), "waitedMs", new SimpleCounter(), "output", both, "processingTimeService", both
+            "type", type, "keys", keys, "dealsRows", false, "mostRows", mostRows,
+            "mostBytes", mostBytes, "waitMs", waitMs, "allocator", allocator, "chunks", chunks,
+            "hasSentStart", true, "out", new StreamRecord(null), "rowsDone", new SimpleCounter(),
+            "bytesDone", new SimpleCounter(), "bytes", new ByteArrayOutputStream(), "waitedMs", new SimpleCounter(), "output", both, "processingTimeService", both
         };
         for (int i = 0; i < values.length; i += 2) {
             field(operator, (String) values[i]).set(made, values[i + 1]);
         }
         try {
-            for (int i = 0; i < arrivals.length; i++) {
-                fireUntil(arrivals[i]);
-                made.processElement(new StreamRecord(GenericRowData.of(new Object[] {Long.valueOf(i)})));
+            long number = 0;
+            for (long arrival : arrivals) {
+                fireUntil(arrival);
+                made.processElement(new StreamRecord(GenericRowData.of(number++)));
             }
             fireUntil(Long.MAX_VALUE);
         } finally {
-            java.lang.reflect.Method close = kind.getDeclaredMethod("close", new Class[0]);
+            Method close = kind.getDeclaredMethod("close");
             close.setAccessible(true);
-            close.invoke(java.lang.reflect.Array.get(chunks, 0), new Object[0]);
+            close.invoke(Array.get(chunks, 0));
             allocator.close();
         }
         return this.chunks;
@@ -72,18 +74,18 @@ public class ChunkClock implements InvocationHandler {
 
     public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
         if (method.getName().equals("getCurrentProcessingTime")) {
-            return Long.valueOf(now);
+            return now;
         }
         if (method.getName().equals("registerTimer")) {
             if (due != null) {
                 throw new IllegalStateException("a second timer");
             }
-            dueAt = ((Long) arguments[0]).longValue();
+            dueAt = (Long) arguments[0];
             due = (ProcessingTimeCallback) arguments[1];
         } else if (method.getName().equals("collect")) {
             Row element = (Row) ((StreamRecord) arguments[0]).getValue();
             chunks.add(new long[] {
-                now, ((Long) element.getField(0)).longValue(), ((Integer) ((Row) element.getField(1)).getField(2)).intValue()
+                now, (Long) element.getField(0), (Integer) ((Row) element.getField(1)).getField(2)
             });
         }
         return null;
@@ -102,11 +104,10 @@ public class ChunkClock implements InvocationHandler {
 
     private static Field field(Class operator, String name) throws Exception {
         for (Class each = operator; each != null; each = each.getSuperclass()) {
-            Field[] fields = each.getDeclaredFields();
-            for (int i = 0; i < fields.length; i++) {
-                if (fields[i].getName().equals(name)) {
-                    fields[i].setAccessible(true);
-                    return fields[i];
+            for (Field field : each.getDeclaredFields()) {
+                if (field.getName().equals(name)) {
+                    field.setAccessible(true);
+                    return field;
                 }
             }
         }

@@ -1,19 +1,15 @@
 import java.lang.reflect.Field;
 import java.util.ArrayList;
-import java.util.Collections;
 import java.util.HashMap;
-import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.function.Function;
-import java.util.stream.Stream;
-import java.util.stream.StreamSupport;
 import org.apache.flink.client.deployment.executors.LocalExecutor;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.core.execution.PipelineExecutor;
 import org.apache.flink.core.execution.PipelineExecutorFactory;
-import org.apache.flink.core.execution.PipelineExecutorServiceLoader;
+import org.apache.flink.core.execution.DefaultExecutorServiceLoader;
 import org.apache.flink.runtime.messages.webmonitor.ClusterOverview;
 import org.apache.flink.runtime.minicluster.MiniCluster;
 import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
@@ -49,8 +45,8 @@ public class SharedMiniClusters {
         synchronized (SharedMiniClusters.class) {
             replaced.addAll(clusters.values());
             clusters.clear();
-            for (Iterator each = replaced.iterator(); each.hasNext(); ) {
-                ((Shared) each.next()).end();
+            for (Object each : replaced) {
+                ((Shared) each).end();
             }
             replaced.clear();
         }
@@ -61,8 +57,8 @@ public class SharedMiniClusters {
         int slots = Integer.parseInt((String) configuration.toMap().get(SLOTS_OF));
         boolean isUsual = wanted.getNumTaskManagers() == 1 && slots <= LARGEST_JOB;
         String key = "";
-        for (Iterator entries = configuration.toMap().entrySet().iterator(); entries.hasNext(); ) {
-            Map.Entry entry = (Map.Entry) entries.next();
+        for (Object each : configuration.toMap().entrySet()) {
+            Map.Entry entry = (Map.Entry) each;
             String name = (String) entry.getKey();
             if (isOneOf(name, OF_A_CLUSTER)) {
                 key = key + (SLOTS_OF.equals(name) ? "" : entry + " ");
@@ -93,8 +89,8 @@ public class SharedMiniClusters {
     }
 
     private static boolean isOneOf(String name, String[] prefixes) {
-        for (int i = 0; i < prefixes.length; i++) {
-            if (name.startsWith(prefixes[i])) {
+        for (String prefix : prefixes) {
+            if (name.startsWith(prefix)) {
                 return true;
             }
         }
@@ -102,13 +98,9 @@ public class SharedMiniClusters {
     }
 
     /** Runs jobs as Flink runs local ones, but for the cluster. */
-    public static class Executors implements PipelineExecutorServiceLoader, PipelineExecutorFactory, Function {
+    public static class Executors extends DefaultExecutorServiceLoader implements PipelineExecutorFactory, Function {
         public PipelineExecutorFactory getExecutorFactory(Configuration configuration) {
             return this;
-        }
-
-        public Stream getExecutorNames() {
-            return StreamSupport.stream(Collections.singleton("local").spliterator(), false);
         }
 
         public String getName() {

@@ -33,7 +33,7 @@ class Left(NamedTuple):
 def left(arrivals_ms: Sequence[int], workers: int, gathering: Gathering) -> list[Left]:
     """Return the chunks of rows of one BIGINT that come at these times, for the workers 0, 1, ... of a stream."""
     clock = _compiled(_TEXT.stem, _TEXT.read_text(encoding="utf-8")).newInstance()
-    operator = _compiled("RowsToArrow", arrow_operators._text("RowsToArrow"))
+    operator = _compiled("RowsToArrow", arrow_operators._text("ChunkOperator.java", "RowsToArrow.java"))
     row_type = logical_type("ROW<id BIGINT NOT NULL>")
     keys, arrivals = arrow_operators._longs(range(workers)), arrow_operators._longs(arrivals_ms)
     wait_ms = int(gathering.wait_s * 1000)

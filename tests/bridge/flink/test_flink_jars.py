@@ -18,6 +18,7 @@ import pytest
 from pyflink.java_gateway import get_gateway
 
 from akdl.versions import FLINKS
+from bridge.flink.arrow_operators import _text
 from operators.flink.java import ensure_java
 from tests.support.deadline import DEADLINE_S
 from tests.support.tensorflows import kept_folder, made_once
@@ -81,8 +82,8 @@ def test_a_text_compiles(text: pathlib.Path, jars: list[pathlib.Path], loader: A
     source = text.read_text(encoding="utf-8")
     if "ModelProviderFactory" in source and jars[-1].name.startswith(("flink-python-1.", "flink-python-2.0.")):
         pytest.skip("Flink has ML_PREDICT since 2.1, so jars=['akdl'] is refused before")
-    if "BeamLog." in source:
-        source += text.with_name("BeamLog.java").read_text(encoding="utf-8")
+    if "extends ChunkOperator" in source:
+        source = _text("ChunkOperator.java", text.name)
     if "GRPC." in source:
         source = source.replace("GRPC.", package_of_grpc(jars[-1]) + ".")
     # By reflection: py4j keeps methods by the names of classes, and would take those of another release.
