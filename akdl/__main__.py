@@ -12,16 +12,16 @@ from typing import Optional, Sequence
 # Command to its function, the extras of akdl that it needs, and its line in the help. Names of modules are texts, because
 # `akdl` imports nothing of the Flink side. Documents and messages are compared with this table.
 COMMANDS = {
-    "doctor": ("operators.progress.doctor:main", "flink", "check whether jobs can run here"),
+    "doctor": ("operators.tools.doctor:main", "flink", "check whether jobs can run here"),
     "env": ("operators.prepare.made_env:main", "flink", "make, list and remove Python environments of scripts"),
     "estimator": ("akdl.estimator.estimator_command:main", "tf", "train an Estimator from four functions, without Flink"),
     "jars": ("operators.flink.jars:main", "flink", "get jars of connectors and formats"),
     "keras": ("akdl.keras.keras_command:main", "tf", "train, evaluate or predict with awf_* callbacks, without Flink"),
     "replay": ("akdl.replay:main", "tf", "run a failed script again, on the rows that it read last"),
-    "report": ("operators.progress.report:main", "flink", "make one HTML page of the record of a run"),
+    "report": ("operators.tools.report:main", "flink", "make one HTML page of the record of a run"),
     "serve": ("operators.serve.rest_server:main", "tf and serve", "serve a model as TensorFlow Serving's REST API does"),
-    "stacks": ("operators.progress.live:stacks", "flink", "show where the processes of running scripts stand"),
-    "top": ("operators.progress.live:top", "flink", "show what the processes of running scripts do"),
+    "stacks": ("operators.tools.running_scripts:stacks", "flink", "show where the processes of running scripts stand"),
+    "top": ("operators.tools.running_scripts:top", "flink", "show what the processes of running scripts do"),
 }
 
 

@@ -30,7 +30,7 @@ from operators import (
     resetEnv,
     useRemoteEnv,
 )
-from operators.progress.live import stacks, top
+from operators.tools.running_scripts import stacks, top
 from operators.progress.record import read_record
 from tests.e2e.jobs import points, script_op, sequence, shares
 from tests.e2e.test_predict import SCRIPT, no_model_process_is_left

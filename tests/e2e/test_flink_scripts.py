@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from operators import TensorFlow2BatchOp, getMLEnv, resetEnv, useRemoteEnv
-from operators.progress.live import stacks, top
+from operators.tools.running_scripts import stacks, top
 from tests.e2e.jobs import sequence
 from tests.e2e.test_cluster import WAITS, shown
 from tests.support.flink_cluster import flink_cluster

@@ -41,7 +41,7 @@ from operators.predict_stream import TFSavedModelPredictStreamOp
 from operators.prepare.model_file import packed_model
 from operators.prepare.python_env import find_python
 from operators.prepare.user_files import read_files
-from operators.progress.doctor import environments
+from operators.tools.doctor import environments
 from operators.progress.record import Recorder
 from tests.e2e.jobs import sequence
 from tests.support.leftovers import DEADLINE_S, wait_until

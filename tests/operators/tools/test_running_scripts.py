@@ -17,8 +17,8 @@ from bridge.member.member import Member
 from bridge.member.status import STARTING, TRAINING
 from bridge.settings import GroupSettings, UserFile
 from operators.flink.rest import Rest
-from operators.progress import live
-from operators.progress.live import Cluster, doing, stacks, top
+from operators.tools import running_scripts
+from operators.tools.running_scripts import Cluster, doing, stacks, top
 from tests.bridge.member.test_script_faults import INPUT, OUTPUT, SCRIPTS
 from tests.support.leftovers import wait_until
 from tests.support.statuses import status_of
@@ -67,7 +67,7 @@ def hanging() -> Iterator[Member]:
 @pytest.mark.process
 @pytest.mark.fault("scripts", "`akdl top` and `akdl stacks` show where a script stands that makes no progress, from any shell")
 def test_a_script_of_this_host(hanging: Member, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "_STILL_S", 1.0)
+    monkeypatch.setattr(running_scripts, "_STILL_S", 1.0)
 
     def shown() -> str:
         return capsys.readouterr().out if top([str(os.getpid())]) == 0 else ""

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from akdl.wire.status_pb2 import MemberStatus
-from operators.progress.advice import advise
 from operators.progress.record import Record
+from operators.tools.advice import advise
 from tests.support.statuses import status_of
 
 

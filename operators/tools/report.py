@@ -10,15 +10,16 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 
-from akdl.masking import login_of, masked, shown
+from akdl.masking import masked, shown
 from akdl.storage.files import FileError, fetch, is_remote, local_path, name_of
 from akdl.storage.limits import RECORD
 from akdl.wire.status_pb2 import MemberStatus
 from bridge.member.status import DATA, EXPORT, LOST, PEERS, READ, START, WORK
-from operators.progress.advice import advise
 from operators.progress.record import Record, read_record
 from operators.progress.state import TOTAL_STEPS
 from operators.progress.time_split import WORDS, added, described, percentages
+from operators.tools.advice import advise
+from operators.tools.passwords import refuse_password
 
 _WIDTH, _HEIGHT, _LEFT, _ROW = 860, 150, 90, 22
 _COLORS = {
@@ -46,11 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="where the page is written (default: next to the record, or here for a remote one)",
     )
     given = parser.parse_args(arguments)
-    if ":" in login_of(given.record):
-        parser.error(
-            "RECORD: all users of this host can read the password of an argument: leave it out, and let the storage take "
-            "it from its own variables or files"
-        )
+    remedy = "leave it out, and let the storage take it from its own variables or files"
+    refuse_password(parser, "RECORD", given.record, remedy)
     try:
         with tempfile.TemporaryDirectory(prefix="akdl_report_") as folder:
             is_here = not is_remote(given.record)

@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError
 from rich.console import Console
 from rich.table import Table
 
-from akdl.masking import login_of, masked
+from akdl.masking import masked
 from akdl.wire.status_pb2 import MemberStatus
 from bridge.exceptions import BridgeError, ConfigurationError
 from bridge.folders.work_folder import PRIVATE_FOLDER, STACKS_FILE
@@ -25,6 +25,7 @@ from bridge.member.status import ENDED, STARTING, SUFFIX
 from bridge.table_env import groups_in
 from operators.flink.rest import Rest
 from operators.progress.status_sources import RestSource
+from operators.tools.passwords import refuse_password
 
 _BETWEEN_S = 1.2  # two readings, whose difference is a rate; members write their status each second
 _STILL_S = 3.0  # without progress, after which a member is said to wait
@@ -97,8 +98,7 @@ def _run(command: str, what: str, arguments: Sequence[str] | None, show: Callabl
     parser.add_argument("job", metavar="JOB", nargs="?", help=_JOB)
     parser.add_argument("--ca-file", metavar="FILE", help="certificates (PEM) to check that of the cluster with")
     given = parser.parse_args(arguments)
-    if ":" in login_of(given.where):
-        parser.error("CLUSTER: all users of this host can read the password of an argument: set FLINK_REST_CLIENT_HEADERS")
+    refuse_password(parser, "CLUSTER", given.where, "set FLINK_REST_CLIENT_HEADERS")
     try:
         if given.where.isdigit():
             job: Program | Cluster = Program(int(given.where), given.job)

@@ -1,0 +1,1 @@
+"""Commands for people who look at jobs: `akdl doctor`, `akdl report`, `akdl top` and `akdl stacks`."""
