@@ -8,7 +8,7 @@ is halved until the cell is found, and each kind of type refuses what Arrow woul
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from bridge.codec.temporal import points_in_time
 from bridge.codec.types import precision_of
 from bridge.codec.values import UnfitError, Values
 from bridge.exceptions import ConfigurationError
+from bridge.formats.file_columns import cast_cells, declared_column
 from bridge.schema import Column, Schema
 from operators.tables.arrow_columns import accepted
 
@@ -160,12 +161,19 @@ def _joined(parts: list[Any]) -> Cells:
 
 
 def _plain(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
+    kind, column = column_type.kind, declared_column(Column("", column_type))
+
     def convert(part: Cells) -> pa.Array:
         if not len(part) or (isinstance(part, pa.Array) and part.null_count == len(part)):
             return pa.nulls(len(part), arrow_type)
-        return _CONVERT[column_type.kind](column_type, arrow_type, _as_list_or_array(column_type.kind, part))
+        part = _as_list_or_array(kind, part)
+        if kind in POINTS_IN_TIME:
+            return _points(column_type, arrow_type, part)
+        array = cast_cells(column, _natural(column_type, arrow_type, part))
+        # Like Flink's CAST.
+        return pc.utf8_rpad(array, column_type.arguments[0]) if column_type.name == "CHAR" else array
 
-    if column_type.kind is Kind.BYTES and not isinstance(cells, pa.Array) and are_cut(cells):
+    if kind is Kind.BYTES and not isinstance(cells, pa.Array) and are_cut(cells):
         raise UnfitError(0, UNCUT, repr(cells[0]))
     try:
         array = convert(cells)
@@ -188,10 +196,6 @@ def _as_list_or_array(kind: Kind, cells: Cells) -> list[Any] | pa.Array:
     return cells
 
 
-def _array(cells: Cells, arrow_type: pa.DataType) -> pa.Array:
-    return cells.cast(arrow_type) if isinstance(cells, pa.Array) else pa.array(cells, arrow_type)
-
-
 def _shown(cell: object) -> str:
     if not isinstance(cell, pa.Scalar):
         return short(cell)
@@ -204,50 +208,27 @@ def _shown(cell: object) -> str:
 # Conversions raise any of `_REFUSALS` where a cell does not fit; `_plain` then finds its row.
 
 
-def _integers(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
-    if isinstance(cells, list) and any(issubclass(type_, (float, np.floating)) for type_ in set(map(type, cells))):
-        cells = pa.array(cells, pa.float64())  # Arrow truncates 1.5 in a list, though not in an array
-    return _array(cells, arrow_type)
-
-
-def _floats(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
-    wide = _array(cells, pa.float64())
-    narrow = wide.cast(arrow_type, safe=False)
-    if narrow.type != wide.type:
-        _refuse(pc.and_(pc.is_finite(wide), pc.invert(pc.is_finite(narrow))))
-    return narrow
-
-
-def _booleans(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
-    if isinstance(cells, pa.Array) and not types.is_boolean(cells.type):
+def _natural(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
+    """Cells in a type from which `cast_cells`, the cast of files, reaches the type of the column exactly."""
+    kind = column_type.kind
+    if not isinstance(cells, pa.Array):
+        if kind is Kind.DECIMAL:
+            cells = [int(cell) if isinstance(cell, np.integer) else cell for cell in cells]
+        # Arrow truncates 1.5 in a list to an integer, though not in an array.
+        has_floats = kind in INTEGERS and any(issubclass(type_, (float, np.floating)) for type_ in set(map(type, cells)))
+        natural = pa.float64() if kind in FLOATS or has_floats else pa.binary() if kind is Kind.BYTES else arrow_type
+        cells = pa.array(cells, natural)
+    elif kind is Kind.BOOLEAN and not types.is_boolean(cells.type):
         is_one = pc.equal(cells, 1)
         _refuse(pc.invert(pc.or_(is_one, pc.equal(cells, 0))))
         return is_one
-    return _array(cells, arrow_type)
-
-
-def _strings(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
-    text = _array(cells, arrow_type)
-    if column_type.arguments:
-        _refuse(pc.greater(pc.utf8_length(text), column_type.arguments[0]))
-    return pc.utf8_rpad(text, column_type.arguments[0]) if column_type.name == "CHAR" else text  # like Flink's CAST
-
-
-def _binaries(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
-    data = _array(cells, pa.binary())
-    if column_type.arguments:
-        _refuse(pc.greater(pc.binary_length(data), column_type.arguments[0]))
-    if column_type.name != "BINARY":
-        return data
-    padded = [cell and cell.ljust(arrow_type.byte_width, b"\0") for cell in data.to_pylist()]  # zeros, like Flink's CAST
-    return pa.array(padded, arrow_type)
-
-
-def _decimals(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
-    if isinstance(cells, pa.Array):
+    elif kind in FLOATS:
+        cells = cells.cast(pa.float64())  # a FLOAT may lose digits of an integer, but Arrow does not cast such an integer
+    elif kind is Kind.DECIMAL:
         cells.validate(full=True)  # DuckDB's HUGEINT has 39 digits in an array of 38, for which Flink has no number
-        return (cells.cast(pa.decimal128(38, 0)) if types.is_integer(cells.type) else cells).cast(arrow_type)
-    return pa.array([int(cell) if isinstance(cell, np.integer) else cell for cell in cells], arrow_type)
+    if column_type.name == "BINARY":  # zeros, like Flink's CAST
+        return pa.array([cell and cell.ljust(arrow_type.byte_width, b"\0") for cell in cells.to_pylist()], arrow_type)
+    return cells
 
 
 def _points(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
@@ -295,15 +276,6 @@ _CLASSES: dict[Kind, type] = {
     Kind.TIME: datetime.time,
     Kind.TIMESTAMP: datetime.datetime,
     Kind.TIMESTAMP_LTZ: datetime.datetime,
-}
-_CONVERT: dict[Kind, Callable[[ColumnType, pa.DataType, Cells], pa.Array]] = {
-    Kind.BOOLEAN: _booleans,
-    **dict.fromkeys(INTEGERS, _integers),
-    **dict.fromkeys(FLOATS, _floats),
-    Kind.STRING: _strings,
-    Kind.BYTES: _binaries,
-    Kind.DECIMAL: _decimals,
-    **dict.fromkeys(POINTS_IN_TIME, _points),
 }
 
 
