@@ -6,27 +6,25 @@ conversion in `to_arrow`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Collection
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from akdl.wire import BOOL, BYTES, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64
-from akdl.wire.column_type import ColumnType, Kind
+from akdl.wire.column_type import INTEGERS, POINTS_IN_TIME, ColumnType, Kind
 from akdl.wire.exchange_pb2 import ValueType
 
 
 class Forms(NamedTuple):
-    """Forms of one type.
+    """Forms of a type in the messages of scripts.
 
     Args:
-        arrow: Makes the type of Arrow that Flink's ArrowSerializer uses.
         accepted: Types of values that a script may write for it.
         expected: Words for these values in errors, in terms of a tf.train.Example.
     """
 
-    arrow: Callable[[ColumnType], pa.DataType]
-    accepted: frozenset[ValueType]
+    accepted: Collection[ValueType]
     expected: str
 
 
@@ -36,12 +34,9 @@ def precision_of(column_type: ColumnType) -> int:
 
 def arrow_type(column_type: ColumnType) -> pa.DataType:
     """Arrow type that Flink's ArrowSerializer uses for a column."""
-    cell = FORMS[column_type.kind].arrow(column_type)
+    cell = _ARROW[column_type.kind]
+    cell = cell(column_type) if callable(cell) else cell
     return pa.list_(pa.field("element", cell, column_type.element_nullable)) if column_type.is_array else cell
-
-
-def _always(arrow: pa.DataType) -> Callable[[ColumnType], pa.DataType]:
-    return lambda column_type: arrow
 
 
 def _binary(column_type: ColumnType) -> pa.DataType:
@@ -54,26 +49,30 @@ def _timestamp(column_type: ColumnType) -> pa.DataType:
     return pa.timestamp("s" if precision == 0 else "ms" if precision <= 3 else "us")
 
 
-_INTEGERS = frozenset({INT8, INT16, INT32, INT64})
-_INTEGER_LIST, _BYTES_LIST = "an int64_list", "a bytes_list"
-_TIME_LIST = "an int64_list (or a bytes_list of text)"
-_BYTES = frozenset({BYTES})
-
+# The type of Arrow that Flink's ArrowSerializer uses for a type.
+_ARROW: dict[Kind, Any] = {
+    Kind.BOOLEAN: pa.bool_(),
+    Kind.TINYINT: pa.int8(),
+    Kind.SMALLINT: pa.int16(),
+    Kind.INT: pa.int32(),
+    Kind.BIGINT: pa.int64(),
+    Kind.FLOAT: pa.float32(),
+    Kind.DOUBLE: pa.float64(),
+    Kind.STRING: pa.string(),
+    Kind.BYTES: _binary,
+    Kind.DECIMAL: lambda column_type: pa.decimal128(*column_type.arguments),
+    Kind.DATE: pa.date32(),
+    Kind.TIME: lambda column_type: pa.time32("ms" if precision_of(column_type) else "s"),
+    Kind.TIMESTAMP: _timestamp,
+    Kind.TIMESTAMP_LTZ: _timestamp,
+}
+_WHOLE = {INT8, INT16, INT32, INT64}
+_WHOLE_LIST = "an int64_list"
 FORMS: dict[Kind, Forms] = {
-    Kind.BOOLEAN: Forms(_always(pa.bool_()), _INTEGERS | {BOOL}, _INTEGER_LIST),
-    Kind.TINYINT: Forms(_always(pa.int8()), _INTEGERS, _INTEGER_LIST),
-    Kind.SMALLINT: Forms(_always(pa.int16()), _INTEGERS, _INTEGER_LIST),
-    Kind.INT: Forms(_always(pa.int32()), _INTEGERS, _INTEGER_LIST),
-    Kind.BIGINT: Forms(_always(pa.int64()), _INTEGERS, _INTEGER_LIST),
-    Kind.FLOAT: Forms(_always(pa.float32()), frozenset({FLOAT32, FLOAT64}), "a float_list"),
-    Kind.DOUBLE: Forms(
-        _always(pa.float64()), frozenset({FLOAT32, FLOAT64, BYTES}), "a float_list (or a bytes_list of 8 bytes)"
-    ),
-    Kind.STRING: Forms(_always(pa.string()), _BYTES, _BYTES_LIST),
-    Kind.BYTES: Forms(_binary, _BYTES, _BYTES_LIST),
-    Kind.DECIMAL: Forms(lambda column_type: pa.decimal128(*column_type.arguments), _BYTES, _BYTES_LIST),
-    Kind.DATE: Forms(_always(pa.date32()), _INTEGERS | _BYTES, _TIME_LIST),
-    Kind.TIME: Forms(lambda column_type: pa.time32("ms" if precision_of(column_type) else "s"), _INTEGERS | _BYTES, _TIME_LIST),
-    Kind.TIMESTAMP: Forms(_timestamp, _INTEGERS | _BYTES, _TIME_LIST),
-    Kind.TIMESTAMP_LTZ: Forms(_timestamp, _INTEGERS | _BYTES, _TIME_LIST),
+    Kind.BOOLEAN: Forms({*_WHOLE, BOOL}, _WHOLE_LIST),
+    **dict.fromkeys(INTEGERS, Forms(_WHOLE, _WHOLE_LIST)),
+    Kind.FLOAT: Forms({FLOAT32, FLOAT64}, "a float_list"),
+    Kind.DOUBLE: Forms({FLOAT32, FLOAT64, BYTES}, "a float_list (or a bytes_list of 8 bytes)"),
+    **dict.fromkeys((Kind.STRING, Kind.BYTES, Kind.DECIMAL), Forms({BYTES}, "a bytes_list")),
+    **dict.fromkeys(POINTS_IN_TIME, Forms({*_WHOLE, BYTES}, f"{_WHOLE_LIST} (or a bytes_list of text)")),
 }
