@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from dataclasses import replace
 from fractions import Fraction
@@ -24,8 +23,6 @@ from operators.tables.memory_table import memory_table
 
 if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment, Table
-
-_numbers = itertools.count()
 
 
 class _AkSource(AkSourceParams, SourceOperator):
@@ -112,6 +109,9 @@ def _random_table(
     table_env: StreamTableEnvironment, operator: str, values: dict[str, Any], rows: int, first: int, seconds: Fraction | None
 ) -> Table:
     """Table of rows with ids from `first`, one every `seconds` or as fast as possible."""
+    from pyflink.table import Schema as FlinkSchema
+    from pyflink.table import TableDescriptor
+
     names = values["outputCols"] or [f"col{i}" for i in range(values["numCols"])]
     if len(names) != values["numCols"]:
         raise ConfigurationError(f"{operator}: outputCols: expected {values['numCols']} names (numCols), got {len(names)}")
@@ -127,7 +127,6 @@ def _random_table(
         columns.insert(0, f"row_id / {every} + {first} AS {quoted(values['idCol'])}")
     generated = max(rows, 1) * every
     options = {
-        "connector": "datagen",
         "rows-per-second": str(per_second),
         "number-of-rows": str(generated),
         "fields.row_id.kind": "sequence",
@@ -136,18 +135,13 @@ def _random_table(
     }
     if seconds:
         options["scan.parallelism"] = "1"  # subtasks share the rate, and a subtask with rate 0 would wait indefinitely
+    types = FlinkSchema.new_builder().column("row_id", "BIGINT")
     for draw in draws:
+        types.column(draw, "DOUBLE")
         options[f"fields.{draw}.min"], options[f"fields.{draw}.max"] = "0", "1"
-    drawn = _table_of(table_env, ["row_id BIGINT", *(f"{draw} DOUBLE" for draw in draws)], options)
-    view = f"akdl_random_{next(_numbers)}"
-    table_env.create_temporary_view(view, drawn)
+    described = TableDescriptor.for_connector("datagen").schema(types.build())
+    for key, value in options.items():
+        described.option(key, value)
+    drawn = table_env.from_descriptor(described.build())
     kept = f"row_id < {rows * every}" + (f" AND MOD(row_id, {every}) = 0" if every > 1 else "")
-    return table_env.sql_query(f"SELECT {', '.join(columns)} FROM {view} WHERE {kept}")
-
-
-def _table_of(table_env: StreamTableEnvironment, columns: list[str], options: dict[str, str]) -> Table:
-    name = f"akdl_source_{next(_numbers)}"
-    escaped = {key: value.replace("'", "''") for key, value in options.items()}
-    settings = ", ".join(f"'{key}' = '{value}'" for key, value in escaped.items())
-    table_env.execute_sql(f"CREATE TEMPORARY TABLE {name} ({', '.join(columns)}) WITH ({settings})")
-    return table_env.from_path(name)
+    return table_env.sql_query(f"SELECT {', '.join(columns)} FROM {drawn} WHERE {kept}")

@@ -55,29 +55,14 @@ JARS: dict[str, dict[str, tuple[str, ...]]] = {
     OWN: {"2.1+": (f"{OWN}:models:{{flink}}",)},
 }
 _NAMES = {"upsert-kafka": "kafka", "jdbc": "jdbc-postgresql"}  # names in Flink that are not the names of their jars
-# Factory classes that jars register as services.
-_FACTORIES = {
-    "AvroFileFormatFactory": (FORMAT, "avro"),
-    "AvroFormatFactory": (FORMAT, "avro"),
-    "BlackHoleTableSinkFactory": (CONNECTOR, "blackhole"),
-    "CanalJsonFormatFactory": (FORMAT, "canal-json"),
-    "CsvFileFormatFactory": (FORMAT, "csv"),
-    "CsvFormatFactory": (FORMAT, "csv"),
-    "DataGenTableSourceFactory": (CONNECTOR, "datagen"),
-    "DebeziumJsonFormatFactory": (FORMAT, "debezium-json"),
-    "FileSystemTableFactory": (CONNECTOR, "filesystem"),
-    "JdbcDynamicTableFactory": (CONNECTOR, "jdbc"),
-    "JsonFormatFactory": (FORMAT, "json"),
-    "KafkaDynamicTableFactory": (CONNECTOR, "kafka"),
-    "MaxwellJsonFormatFactory": (FORMAT, "maxwell-json"),
-    "OggJsonFormatFactory": (FORMAT, "ogg-json"),
-    "OrcFileFormatFactory": (FORMAT, "orc"),
-    "ParquetFileFormatFactory": (FORMAT, "parquet"),
-    "PbFormatFactory": (FORMAT, "protobuf"),
-    "PrintTableSinkFactory": (CONNECTOR, "print"),
-    "RawFormatFactory": (FORMAT, "raw"),
-    "RegistryAvroFormatFactory": (FORMAT, "avro-confluent"),
-    "UpsertKafkaDynamicTableFactory": (CONNECTOR, "upsert-kafka"),
+# Factory classes that jars register as services. Their names contain those of formats and connectors, but for a few.
+_FACTORY = re.compile(r"(\w+?)(?:(?:File)?(Format)|(?:Dynamic)?Table(?:Source|Sink)?)Factory")
+_HIDDEN_NAMES = {
+    "black-hole": "blackhole",
+    "data-gen": "datagen",
+    "file-system": "filesystem",
+    "pb": "protobuf",
+    "registry-avro": "avro-confluent",
 }
 _SERVICES = "META-INF/services/org.apache.flink.table.factories.Factory"
 _NOT_FOR_USERS = ("legacy-csv", "python-arrow-source", "python-input-format")
@@ -154,12 +139,15 @@ def lib_folder() -> str:
 
 def in_folder(folder: str) -> list[tuple[str, str]]:
     """Kinds and names of the connectors and formats in the jars of a folder."""
-    found: set[str] = set()
+    found: set[tuple[str, str]] = set()
     for jar in glob.glob(os.path.join(glob.escape(folder), "*.jar")):
         with suppress(OSError, KeyError, zipfile.BadZipFile), zipfile.ZipFile(jar) as archive:
-            lines = archive.read(_SERVICES).decode("utf-8", "replace").splitlines()
-            found |= {line.partition("#")[0].strip().rpartition(".")[2] for line in lines}
-    return sorted({_FACTORIES[factory] for factory in found & _FACTORIES.keys()})
+            for line in archive.read(_SERVICES).decode("utf-8", "replace").splitlines():
+                factory = _FACTORY.fullmatch(line.partition("#")[0].strip().rpartition(".")[2])
+                if factory is not None:
+                    name = re.sub("(?<=[a-z])(?=[A-Z])", "-", factory[1]).lower()
+                    found.add((FORMAT if factory[2] else CONNECTOR, _HIDDEN_NAMES.get(name, name)))
+    return sorted(each for each in found if each[1] not in _NOT_FOR_USERS)
 
 
 def _message(kind: str, name: str, known: Sequence[str]) -> str:

@@ -60,8 +60,8 @@ def read_files(
     operator: str, user_files: Sequence[str], main_script: str | FunctionScript, parameter: str = "mainScriptFile"
 ) -> tuple[tuple[UserFile, ...], str]:
     """Read the user's files, with the path of the main script; folders keep files of one name but different content apart."""
-    with scratch_folder() as folder:
-        loader = _Loader(operator, folder)
+    with refused_at(operator, ConfigurationError), scratch_folder() as folder:
+        loader = _Loader(folder)
         sources = [source for named in user_files for source in loader.load("userFiles", named)]
         if isinstance(main_script, FunctionScript):
             file = pathlib.Path(folder, main_script.file_name)
@@ -69,11 +69,11 @@ def read_files(
             main = _Source(main_script.origin, file, main_script.file_name, ())
         else:
             main = loader.find_main(parameter, main_script, sources)
-        placed = _place(operator, sources, main, parameter)
+        placed = _place(sources, main, parameter)
         files = tuple(_read(path, source.file) for path, source in placed.items())
         for read in files:
-            _check_syntax(operator, read, placed[read.path].origin)
-        _check_names(operator, placed, main.path)
+            _check_syntax(read, placed[read.path].origin)
+        _check_names(placed, main.path)
         for path, source in placed.items():
             if source is not main or not isinstance(main_script, FunctionScript):  # a function has no file of its own
                 note_source_path(path, source.origin)
@@ -100,8 +100,7 @@ class _Loader:
     long as the scratch folder that holds the fetched files.
     """
 
-    def __init__(self, operator: str, folder: str) -> None:
-        self._operator = operator
+    def __init__(self, folder: str) -> None:
         self._folder = folder
         self._fetched: dict[str, str] = {}
 
@@ -113,7 +112,7 @@ class _Loader:
                 yield _Source(str(path) if not is_remote(named) else shown(named), path, str(path.relative_to(file.parent)))
         elif is_archive(file.name):
             unpacked = tempfile.mkdtemp(dir=self._folder)
-            with refused_at(f"{self._operator}: {parameter}: the archive {shown(named)}", ArchiveError):
+            with refused_at(f"{parameter}: the archive {shown(named)}", ArchiveError):
                 with file.open("rb") as stream:
                     unpack_archive(stream, unpacked)
             for path in _below(pathlib.Path(unpacked)):
@@ -132,12 +131,12 @@ class _Loader:
             whole = [source for source in found if source.path == named] or found
             if not all(_equal(whole[0], source) for source in whole[1:]):
                 several = " and ".join(source.origin for source in whole)
-                raise ConfigurationError(f"{self._operator}: {parameter} {named!r} may be {several}: say which")
+                raise ConfigurationError(f"{parameter} {named!r} may be {several}: say which")
             if whole:
                 return whole[0]
         file = pathlib.Path(self._fetch(parameter, named))
         if not file.is_file():
-            raise ConfigurationError(f"{self._operator}: {parameter} {shown(named)} is not a file")
+            raise ConfigurationError(f"{parameter} {shown(named)} is not a file")
         return next((source for source in sources if source.file == file), self._single(named, file))
 
     def _single(self, named: str, file: pathlib.Path) -> _Source:
@@ -151,7 +150,7 @@ class _Loader:
         key = named if is_remote(named) else local_path(named)
         if key not in self._fetched:
             subject = parameter if is_remote(named) else f"{parameter} {named!r}"
-            with refused_at(f"{self._operator}: {subject}", FileError):
+            with refused_at(subject, FileError):
                 self._fetched[key] = fetch(named, tempfile.mkdtemp(dir=self._folder))
         return self._fetched[key]
 
@@ -160,7 +159,7 @@ def _below(folder: pathlib.Path) -> Iterator[pathlib.Path]:
     return (file for file in sorted(folder.rglob("*")) if file.is_file() and "__pycache__" not in file.parts)
 
 
-def _place(operator: str, sources: list[_Source], main: _Source, parameter: str) -> dict[str, _Source]:
+def _place(sources: list[_Source], main: _Source, parameter: str) -> dict[str, _Source]:
     """Give each file its path for the script.
 
     Raises:
@@ -170,7 +169,7 @@ def _place(operator: str, sources: list[_Source], main: _Source, parameter: str)
     singles: dict[str, list[_Source]] = {}
     for source in [*sources, main]:
         if source.above is None:
-            _put(operator, placed, source.path, source)
+            _put(placed, source.path, source)
         else:
             # The same file is often given twice, as `mainScriptFile` and in `userFiles`, so files
             # of equal content are one file.
@@ -181,36 +180,30 @@ def _place(operator: str, sources: list[_Source], main: _Source, parameter: str)
         if main.above is not None and main.path == name and len(same) > 1:
             other = next(source for source in same if not _equal(source, main))
             raise ConfigurationError(
-                f"{operator}: there are two main scripts: {parameter} is {main.origin}, and another {name} among userFiles "
+                f"there are two main scripts: {parameter} is {main.origin}, and another {name} among userFiles "
                 f"is {other.origin}: leave one out, or rename it"
             )
-        paths = [name] if len(same) == 1 else _apart(operator, name, same)
+        paths = [name] if len(same) == 1 else _apart(name, same)
         for path, source in zip(paths, same):
-            _put(operator, placed, path, source)
+            _put(placed, path, source)
     return placed
 
 
-def _apart(operator: str, name: str, sources: list[_Source]) -> list[str]:
+def _apart(name: str, sources: list[_Source]) -> list[str]:
     """Paths for files of one name, with as many parent folders as it takes to tell them apart."""
     for depth in range(1, max(len(source.above or ()) for source in sources) + 1):
         paths = ["/".join([*(source.above or ())[-depth:], name]) for source in sources]
         if len(set(paths)) == len(paths):
-            logger.warning(
-                "%s: userFiles has %d files %s; for the script they are %s", operator, len(paths), name, ", ".join(paths)
-            )
+            logger.warning("userFiles has %d files %s; for the script they are %s", len(paths), name, ", ".join(paths))
             return paths
     origins = " and ".join(source.origin for source in sources)
-    raise ConfigurationError(
-        f"{operator}: these user files have the same name, and their folders do not tell them apart: {origins}"
-    )
+    raise ConfigurationError(f"these user files have the same name, and their folders do not tell them apart: {origins}")
 
 
-def _put(operator: str, placed: dict[str, _Source], path: str, source: _Source) -> None:
+def _put(placed: dict[str, _Source], path: str, source: _Source) -> None:
     other = placed.setdefault(path, source)
     if not _equal(other, source):
-        raise ConfigurationError(
-            f"{operator}: two user files would both have the path {path!r}: {other.origin} and {source.origin}"
-        )
+        raise ConfigurationError(f"two user files would both have the path {path!r}: {other.origin} and {source.origin}")
 
 
 def _equal(one: _Source, other: _Source) -> bool:
@@ -218,7 +211,7 @@ def _equal(one: _Source, other: _Source) -> bool:
     return one.file == other.file or filecmp.cmp(one.file, other.file, shallow=False)
 
 
-def _check_syntax(operator: str, file: UserFile, origin: str) -> None:
+def _check_syntax(file: UserFile, origin: str) -> None:
     """Refuse a file that isn't valid Python.
 
     Its import would fail on the hosts only, minutes after the start of the job.
@@ -232,10 +225,10 @@ def _check_syntax(operator: str, file: UserFile, origin: str) -> None:
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None)
         where = f"{origin}, line {line}" if line else origin
-        raise ConfigurationError(f"{operator}: {where}: {getattr(error, 'msg', error)}") from None
+        raise ConfigurationError(f"{where}: {getattr(error, 'msg', error)}") from None
 
 
-def _check_names(operator: str, placed: dict[str, _Source], main: str) -> None:
+def _check_names(placed: dict[str, _Source], main: str) -> None:
     """Refuse a file that Python would import in place of a module that is needed."""
     home = os.path.dirname(main)
     folders = {""} if f"{home}/__init__.py" in placed else {"", home}  # the folder of a script in no package is searched
@@ -249,7 +242,7 @@ def _check_names(operator: str, placed: dict[str, _Source], main: str) -> None:
             folder, module = os.path.split(folder)
         if suffix == ".py" and folder in folders and module in taken:
             raise ConfigurationError(
-                f"{operator}: the script and TensorFlow would find {source.origin} when they import the module {module!r}: "
+                f"the script and TensorFlow would find {source.origin} when they import the module {module!r}: "
                 "give it another name"
             )
 
