@@ -280,7 +280,7 @@ def _run_deferred(deferred: Sequence[Deferred], name: str | None) -> None:
         receiver.finish()
 
 
-class _TableReceiver:
+class _TableReceiver(Receiver):
     """Receiver that gathers a table in memory and passes it to a function after the job."""
 
     def __init__(self, table: Table, callback: Callable[[pa.Table], object]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from akdl.masking import shown
-from akdl.storage.files import is_remote, local_path
+from akdl.storage.files import place_of
 from akdl.storage.limits import TABLE, LimitError
 from akdl.wire.column_type import ColumnType, Kind
 from bridge.exceptions import refused_at
@@ -40,7 +40,7 @@ class _Files(OfFormat, WithParams, SourceOperator):
         if values["schemaStr"] is not None:
             columns, watermark = split_watermark(values["schemaStr"])
             schema = Schema.parse(columns).all_nullable
-        addresses = [each if is_remote(each) else local_path(each) for each in values["filePath"]]
+        addresses = [place_of(each) for each in values["filePath"]]
         format_, selected, filter_ = self._format or values["format"], values["selectedCols"], values["filter"]
         files = describe(type(self).__name__, addresses, format_, selected, filter_, schema, scan_s is not None)
         return table_of_files(table_env, files, addresses, scan_s, watermark, isinstance(self, BatchOperator))
@@ -75,7 +75,7 @@ class _CsvFiles(WithParams, SourceOperator):
                 files = describe(name, [path], "csv", schema=local, csv=form)
                 table = memory_table(table_env, local, _all_rows(files, path), name)
         else:
-            addresses = [address if is_remote(address) else local_path(address)]
+            addresses = [place_of(address)]
             files = describe(name, addresses, "csv", schema=local, csv=form)
             if local == schema:
                 return table_of_files(table_env, files, addresses, watermark=watermark)

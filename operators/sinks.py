@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from akdl.masking import shown
-from akdl.storage.files import FileError, is_remote, local_path
+from akdl.storage.files import FileError, is_remote, local_path, place_of
 from akdl.storage.whole_file import WholeFile
 from akdl.wire.column_type import Kind
 from bridge.exceptions import ConfigurationError, refused_at
@@ -28,7 +28,7 @@ from operators.alink.ak_file import AkWriter
 from operators.base.job import schema_of, session_zone
 from operators.base.operator import OfFormat, Operator
 from operators.batch_operator import BatchOperator
-from operators.flink.joint_job import Uncollected
+from operators.flink.joint_job import Receiver, Uncollected
 from operators.params.accessors import AkSinkParams, CsvSinkParams, FilesSinkParams, TableSinkParams
 from operators.params.param import WithParams
 from operators.stream_operator import StreamOperator
@@ -111,7 +111,7 @@ class _FilesSinkOp(OfFormat, _SinkOp):
         # files.
         is_single = not (address.endswith("/") or by or values["maxFileBytes"] or (subtasks or 1) > 1)
         with refused_at(f"{name}: filePath", FileError):
-            address = address if is_remote(address) else local_path(address)
+            address = place_of(address)
         sink = FileSink(
             name, address, str(self._format), secrets.token_hex(4), types, is_single, False, by, values["maxFileBytes"], *csv
         )  # fmt: skip
@@ -247,7 +247,7 @@ class TableSinkBatchOp(TableSinkParams, _SinkOp, BatchOperator):
         op._defer(None, name)
 
 
-class _FileOfProgram:
+class _FileOfProgram(Receiver):
     """Writes a file on this host, while the job runs on others."""
 
     def __init__(self, sink: FileSink) -> None:
@@ -277,7 +277,7 @@ class _FileOfProgram:
         return files
 
 
-class _AkFile:
+class _AkFile(Receiver):
     """Writes an .ak file on this host, which appears when it is complete."""
 
     def __init__(self, path: str, schema: Schema, zone: tzinfo) -> None:

@@ -61,6 +61,11 @@ def local_path(address: str) -> str:
     return os.path.abspath(address)
 
 
+def place_of(address: str) -> str:
+    """Return the absolute path of a file on this host, or the unchanged address of any other."""
+    return address if is_remote(address) else local_path(address)
+
+
 def name_of(address: str) -> str:
     """Return the file name in an address; it must not be a path, as a file here gets the name."""
     if not is_remote(address):

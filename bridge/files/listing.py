@@ -14,7 +14,7 @@ from typing import IO, Any, NamedTuple
 from urllib.parse import unquote
 
 from akdl.masking import shown
-from akdl.storage.files import UNFINISHED, FileError, is_remote, local_path, opened_with_fsspec
+from akdl.storage.files import UNFINISHED, FileError, is_remote, local_path, opened_with_fsspec, place_of
 from akdl.storage.limits import TEXT
 from akdl.wire.column_type import parse_type
 from bridge.exceptions import refused_at
@@ -72,7 +72,7 @@ def partition_types(folder: str) -> Mapping[str, str]:
 
 def root_of(address: str) -> str:
     """Folder of an address below which names of folders may have values: itself, or what stands before a pattern."""
-    path = address if is_remote(address) else local_path(address)
+    path = place_of(address)
     exists = not is_remote(address) and os.path.exists(path)
     if exists or not glob.has_magic(path):
         return path

@@ -28,7 +28,7 @@ from bridge.exceptions import BridgeError, ConfigurationError, RowError, SchemaE
 from bridge.files.listing import FoundFile, partition_values
 from bridge.files.parts import CutParts, FilePart, GroupCut
 from bridge.files.predicates import columns_in
-from bridge.formats.columnar import MOST_ROWS, TO_THE_END, WHOLE, FileReader, ParquetReader, RowGroup, open_file
+from bridge.formats.columnar import MOST_ROWS, TO_THE_END, WHOLE, Batches, FileReader, ParquetReader, RowGroup, open_file
 from bridge.formats.csv_text import PLAIN_CSV, CsvForm
 from bridge.formats.file_columns import FileColumn, cells_for_flink, check_type
 from bridge.formats.formats import FORMATS, pattern_instead, reader_of
@@ -104,7 +104,7 @@ class FileParts:
     def __init__(self, table: FileTable) -> None:
         self._table = table
         self._open: _Opened | None = None
-        self._next: tuple[FilePart, Iterator[pa.RecordBatch]] | None = None
+        self._next: tuple[FilePart, Batches] | None = None
         self._decoded: tuple[object, int] = None, 0  # group, and the bytes of its cells so far
         self._end: tuple[str, int] | None = None  # file without groups, and a number that its rows do not reach
 
@@ -129,7 +129,7 @@ class FileParts:
             groups = [group for group in file.groups if kept is None or group.number in kept]
             return CutParts([self._cut(file, group, part_bytes) for group in groups])
 
-    def batches_of(self, part: FilePart) -> Iterator[pa.RecordBatch]:
+    def batches_of(self, part: FilePart) -> Batches:
         """Yield the rows of a part in batches of about 1 MB.
 
         Raises:
@@ -171,7 +171,7 @@ class FileParts:
         with errors_of(self._table.where, path, self._table.format):
             self._opened(path)
 
-    def _from(self, part: FilePart, file: _Opened) -> Iterator[pa.RecordBatch]:
+    def _from(self, part: FilePart, file: _Opened) -> Batches:
         """Return batches from the first row of a part on, beyond its end too."""
         waiting, self._next = self._next, None
         if waiting is not None and waiting[0][:3] == part[:3]:
@@ -328,7 +328,7 @@ def _width(kind: pa.DataType) -> int:
     return kind.bit_width // 8 if is_fixed else 4
 
 
-def _without(rows: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _without(rows: int, batches: Batches) -> Batches:
     """Yield batches without their first rows, which have to be decoded nevertheless."""
     for batch in batches:
         if rows < batch.num_rows:

@@ -23,6 +23,8 @@ from bridge.codec.first_wrong import first_wrong
 from bridge.exceptions import RowError
 from bridge.formats.file_columns import FileColumn, cells_for_flink
 
+Batches = Iterator[pa.RecordBatch]
+
 WHOLE = -1  # group of formats without groups
 TO_THE_END = -1  # rows of a part or a group whose number is unknown
 # A batch has at most so many rows, since encoded sizes say little about repeated text.
@@ -59,7 +61,7 @@ class FileReader:
         """Yield the groups, with estimates for some columns."""
         raise NotImplementedError
 
-    def batches(self, group: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+    def batches(self, group: int, columns: Sequence[str], rows: int) -> Batches:
         """Yield the rows of a group in batches of at most `rows`, where the format permits it."""
         raise NotImplementedError
 
@@ -97,7 +99,7 @@ class ParquetReader(FileReader):
         paths = ((place, f"{schema.column(place).path}.") for place in range(len(schema)))
         return [(place, path) for place, path in paths if any(path.startswith(f"{name}.") for name in columns)]
 
-    def batches(self, group: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+    def batches(self, group: int, columns: Sequence[str], rows: int) -> Batches:
         schema, leaves = self.file.metadata.schema, self._leaves(columns)
         rows = self._bounded(group, leaves, rows)
         batches = self.file.iter_batches(rows, [group], list(columns), use_threads=False)
@@ -126,9 +128,7 @@ class ParquetReader(FileReader):
             longest += of_path * -(-chunk.num_values // max(found.num_rows, 1))
         return min(rows, max(1, _TEXT_BYTES // max(longest, 1)))
 
-    def _with_nanoseconds(
-        self, batches: Iterator[pa.RecordBatch], group: int, int96: Collection[str], rows: int
-    ) -> Iterator[pa.RecordBatch]:
+    def _with_nanoseconds(self, batches: Batches, group: int, int96: Collection[str], rows: int) -> Batches:
         """Batches whose INT96 columns have nanoseconds where microseconds would lose some."""
         by_arrow = "parquet-cpp" in (self.file.metadata.created_by or "")
         exact = self._read(open_file(self._path)).iter_batches(rows, [group], list(int96), use_threads=False)
@@ -210,7 +210,7 @@ class _ArrowFile(FileReader):
         for number in range(reader.num_record_batches):
             yield RowGroup(number, reader.get_batch(number).num_rows, self.size // reader.num_record_batches)
 
-    def batches(self, group: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+    def batches(self, group: int, columns: Sequence[str], rows: int) -> Batches:
         return slices(checked([self._reader(columns).get_batch(group)]), rows)
 
 
@@ -239,7 +239,7 @@ class _ArrowStream(UngroupedReader):
             self._size = 2 * self.size
         self._first = (1, 1) if first is None else (max(1, first.num_rows), max(1, first.nbytes))
 
-    def batches(self, group: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+    def batches(self, group: int, columns: Sequence[str], rows: int) -> Batches:
         fields = [self.schema.get_field_index(name) for name in columns]
         with open_file(self._path) as source:
             options = pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
@@ -276,11 +276,11 @@ class OrcReader(FileReader):
             rows = self._file.nrows if stripes == 1 else self._file.read_stripe(number, first).num_rows
             yield RowGroup(number, rows, self._file.content_length // stripes)
 
-    def batches(self, group: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+    def batches(self, group: int, columns: Sequence[str], rows: int) -> Batches:
         return slices(checked([self._file.read_stripe(group, list(columns))]), rows)
 
 
-def checked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def checked(batches: Iterable[pa.RecordBatch]) -> Batches:
     """Batches whose offsets, indices and texts are valid; a damaged one would show the memory of the process as cells."""
     done = 0
     for batch in batches:
@@ -302,7 +302,7 @@ def checked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield batch
 
 
-def slices(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+def slices(batches: Iterable[pa.RecordBatch], rows: int) -> Batches:
     """Yield batches of at most `rows`, which stay small without the dictionaries of their columns."""
     for batch in batches:
         step = min(rows, max(1, _TEXT_BYTES // max(sum(map(_longest, batch.columns)), 1)))

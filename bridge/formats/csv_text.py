@@ -21,7 +21,7 @@ import pyarrow.csv as pv
 
 from bridge.codec.first_wrong import first_wrong
 from bridge.exceptions import ConfigurationError, RowError
-from bridge.formats.columnar import UngroupedReader, open_text, slices
+from bridge.formats.columnar import Batches, UngroupedReader, open_text, slices
 from bridge.formats.csv_cells import csv_cells, has_other_numbers, remedy_for
 from bridge.formats.file_columns import FileColumn, column_of_field, not_utf8, remedy_of
 
@@ -78,7 +78,7 @@ class CsvReader(UngroupedReader):
             types = {field.name: self._exact(field, cells) for field, cells in fields if field.name not in known}
             self.schema = pa.schema([(name, {**types, **known}[name]) for name in self._names])
 
-    def batches(self, group: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+    def batches(self, group: int, columns: Sequence[str], rows: int) -> Batches:
         for line, block, found in self._blocks():
             yield from slices([pa.record_batch(self._texts(line, block, found, columns), list(columns))], rows)
 

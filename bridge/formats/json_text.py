@@ -20,7 +20,7 @@ import pyarrow.json as pj
 
 from akdl.storage.limits import TEXT, LimitError
 from bridge.exceptions import RowError
-from bridge.formats.columnar import UngroupedReader, open_text, slices
+from bridge.formats.columnar import Batches, UngroupedReader, open_text, slices
 from bridge.formats.file_columns import REMEDY, FileColumn, inexact, is_inexact, not_utf8, with_room
 
 _BLOCK_BYTES = 1 << 20
@@ -45,7 +45,7 @@ class JsonReader(UngroupedReader):
         if others == "infer" and block:
             self.schema = schema_of(line, block, columns)
 
-    def batches(self, group: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+    def batches(self, group: int, columns: Sequence[str], rows: int) -> Batches:
         wanted = [column for column in self._columns if self._others == "error" or column.name in columns]
         with open_text(self._path) as (text, _, _):
             for line, block in blocks(text):

@@ -6,6 +6,7 @@ ends. Each comment at a function names the defect upstream. Beam and PyFlink are
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import sys
@@ -38,10 +39,11 @@ _LOG_END_S = 5.0
 _NO_PROXY = ("grpc.enable_http_proxy", 0)
 
 
+@functools.cache
 def fix_workers() -> None:
     """Let workers inside this program reach Flink, leave nothing behind, and not repeat its errors.
 
-    Safe to call twice.
+    Safe to call twice: the result is cached, so nothing is replaced again.
     """
     _bypass_proxies()
     _end_flushers()
@@ -144,9 +146,8 @@ def _bypass_proxies() -> None:
     from apache_beam.runners.worker.channel_factory import GRPCChannelFactory
     from pyflink.fn_execution.beam import beam_worker_pool_service
 
-    if not isinstance(beam_worker_pool_service.grpc, _Grpc):
-        GRPCChannelFactory.DEFAULT_OPTIONS.append(_NO_PROXY)
-        beam_worker_pool_service.grpc = _Grpc()
+    GRPCChannelFactory.DEFAULT_OPTIONS.append(_NO_PROXY)
+    beam_worker_pool_service.grpc = _Grpc()
 
 
 class _Grpc:
@@ -165,8 +166,6 @@ def _end_flushers() -> None:
     # about 20 threads that wake up every second.
     from pyflink.fn_execution.utils.operation_utils import PeriodicThread
 
-    if hasattr(PeriodicThread, "_akdl_start"):
-        return
     PeriodicThread._akdl_start = PeriodicThread.start
 
     def start(thread: Any) -> None:
@@ -191,8 +190,6 @@ def _close_what_workers_leave() -> None:
     from apache_beam.runners.worker.sdk_worker import SdkHarness
     from apache_beam.utils.sentinel import Sentinel
 
-    if hasattr(SdkHarness, "_akdl_run"):
-        return
     SdkHarness._akdl_run = SdkHarness.run  # type: ignore[attr-defined]
 
     def run(harness: Any) -> None:
@@ -224,8 +221,6 @@ def _answer_requests_of_state() -> None:
     from apache_beam.runners.worker.sdk_worker import GrpcStateHandler, beam_fn_api_pb2  # type: ignore[attr-defined]
 
     done, request = GrpcStateHandler.done, GrpcStateHandler._request
-    if done.__name__ == "close":
-        return
 
     def answer_all(handler: GrpcStateHandler) -> None:
         for future in list(handler._responses_by_id.values()):
@@ -268,8 +263,6 @@ def _warn_of_late_starts() -> None:
     from apache_beam.runners.worker.bundle_processor import BundleProcessor
 
     start: Callable[..., None] = BundleProcessor.__init__
-    if start.__name__ == "limited":
-        return
 
     def limited(*values: object, **options: object) -> None:
         timer = threading.Timer(_start_s, _warn_of_late_start, (threading.get_ident(), _start_s))
@@ -304,6 +297,4 @@ def _keep_copies_of_errors_off_the_console() -> None:
 
     # Python looks for a name in the module before it looks among the built-in ones.
     vars(sdk_worker)["print"] = show
-    logger = logging.getLogger(sdk_worker.__name__)
-    if not logger.handlers:
-        logger.addHandler(logging.NullHandler())
+    logging.getLogger(sdk_worker.__name__).addHandler(logging.NullHandler())

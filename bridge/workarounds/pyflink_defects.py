@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import re
@@ -108,13 +109,14 @@ def give_savepoints_a_format() -> None:
 
 
 def translate_java_errors(translate: Callable[[str], Exception | None]) -> None:
-    """Replace exceptions of Java by what `translate` makes of their text, in the whole program; None keeps them."""
+    """Replace exceptions of Java by what `translate` makes of their text, in the whole program; None keeps them.
+
+    To be called once, since a second call would translate twice.
+    """
     from py4j import java_gateway
     from pyflink.util.exceptions import JavaException
 
     original = java_gateway.get_return_value
-    if hasattr(original, "_akdl_translates"):
-        return
 
     def get_return_value(*arguments: Any, **named: Any) -> Any:
         try:
@@ -125,7 +127,6 @@ def translate_java_errors(translate: Callable[[str], Exception | None]) -> None:
                 raise
             raise translated from None
 
-    get_return_value._akdl_translates = True  # type: ignore[attr-defined]
     java_gateway.get_return_value = get_return_value
 
 
@@ -246,14 +247,13 @@ class _Connections(threading.local):
         return self._free.pop()
 
 
+@functools.cache
 def _free_objects_elsewhere() -> None:
     # `JavaObject` of py4j/java_gateway.py reports freed objects in the callback of a weak reference, in the thread that frees
     # the object, and Python drops an interrupt that arrives meanwhile: a job in a notebook ran on. Python raises interrupts
     # only in Python code, which the callback here is not.
     from py4j import java_gateway
 
-    if isinstance(java_gateway.weakref, _WeakReferences):
-        return
     freed: SimpleQueue[Callable[[Any], None]] = SimpleQueue()
     java_gateway.weakref = _WeakReferences(freed)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -29,25 +29,27 @@ _DEFAULT_NAME = "akdl"
 _CANCEL_S = 10
 
 
-class Receiver(Protocol):
+class Receiver:
     """Consumer of the rows of a table while the job runs: `finish` after a successful job, else `abandon`."""
 
-    def take(self, batch: pa.RecordBatch) -> None: ...
-    def finish(self) -> None: ...
-    def abandon(self) -> None: ...
-
-
-class Uncollected:
-    """Receiver of a table whose rows are not collected, so that Flink may restart the job."""
-
-    def __init__(self, clean_up: Callable[[], object]) -> None:
-        self.abandon = clean_up
-
     def take(self, batch: pa.RecordBatch) -> None:
-        """There are no rows."""
+        """Take the next rows."""
 
     def finish(self) -> None:
-        """There is nothing to do."""
+        """Do what is left, once all rows have come."""
+
+    def abandon(self) -> None:
+        """Remove what was made of the rows so far."""
+
+
+class Uncollected(Receiver):
+    """Receiver of a table whose rows are not collected, so that Flink may restart the job."""
+
+    def __init__(self, clean_up: Callable[[], None]) -> None:
+        self._clean_up = clean_up
+
+    def abandon(self) -> None:
+        self._clean_up()
 
 
 def run_jointly(

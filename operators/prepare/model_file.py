@@ -13,7 +13,7 @@ import zipfile
 from collections.abc import Iterable
 
 from akdl.storage.ak_records import is_ak_file
-from akdl.storage.files import FileError, fetch, file_states, is_remote, local_path, sha256_of
+from akdl.storage.files import FileError, fetch, file_states, is_remote, local_path, place_of, sha256_of
 from akdl.storage.model_archive import unpack
 from akdl.storage.model_forms import ModelError, find_saved_model
 from akdl.storage.model_place import ModelFolder, PlacedModel, check_model, get_model, named_model
@@ -64,7 +64,7 @@ def model_for_job(operator: str, parameter: str, address: str, is_elsewhere: boo
     """Path of a model for a job: a file that travels, or a path on hosts. Anything that is not a model is refused now."""
     where = f"{operator}: {parameter}"
     with refused_at(where, FileError, ModelError):
-        path = address if is_remote(address) else local_path(address)
+        path = place_of(address)
         # Hosts read the models that they need at an address of many.
         if (is_remote(address) and not has_keys) or (is_elsewhere and os.path.exists(path)):
             return packed_model(where, address, has_keys)

@@ -13,7 +13,7 @@ from typing import Any
 
 from akdl.masking import shown
 from akdl.storage.checkpoint_folder import refuse_pattern
-from akdl.storage.files import FileError, is_remote, local_path
+from akdl.storage.files import FileError, is_remote, local_path, place_of
 from akdl.wire.column_type import Kind
 from bridge.exceptions import ConfigurationError, refused_at
 from bridge.schema import Schema, split_watermark
@@ -157,7 +157,7 @@ def _absolute(operator: str, parameter: str, values: Mapping[str, Any]) -> str |
     with refused_at(f"{operator}: parameter {parameter!r}", FileError):
         if parameter == "checkpointDir" or (parameter == "modelDir" and is_remote(address)):
             refuse_pattern(address)
-        return address if is_remote(address) else local_path(address)
+        return place_of(address)
 
 
 def shared_path(operator: str, parameter: str, address: str) -> str:

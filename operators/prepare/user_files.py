@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from akdl.masking import shown
 from akdl.storage.archive import ArchiveError, is_archive, unpack_archive
-from akdl.storage.files import FileError, fetch, is_remote, local_path
+from akdl.storage.files import FileError, fetch, is_remote, local_path, place_of
 from bridge.errors.source_paths import note_source_path
 from bridge.exceptions import ConfigurationError, refused_at
 from bridge.folders.program_folder import named_by_content, scratch_folder
@@ -147,7 +147,7 @@ class _Loader:
         return _Source(shown(named), file, file.name, tuple(part.replace(":", "_") for part in above if part not in ("", "..")))
 
     def _fetch(self, parameter: str, named: str) -> str:
-        key = named if is_remote(named) else local_path(named)
+        key = place_of(named)
         if key not in self._fetched:
             subject = parameter if is_remote(named) else f"{parameter} {named!r}"
             with refused_at(subject, FileError):
