@@ -8,17 +8,17 @@ on whole columns; single cells are looked at only to name the one that does not 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NoReturn
+from typing import ClassVar, NoReturn
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from akdl.wire import BOOL, BYTES, FLOAT32, FLOAT64, Rows
+from akdl.wire import BOOL, BYTES, FLOAT64, Rows
 from akdl.wire import Column as ColumnMessage
 from akdl.wire.cells import packed_bits
-from akdl.wire.column_type import INTEGERS, POINTS_IN_TIME, ColumnType, Kind
+from akdl.wire.column_type import FLOATS, INTEGERS, POINTS_IN_TIME, Kind
 from akdl.wire.exchange_pb2 import ValueType
 from bridge.codec.decimals import from_text
 from bridge.codec.ipc import arrow_schema
@@ -87,7 +87,7 @@ class _Reader:
         self._arrow_type = arrow_type
         self._element_type = arrow_type.value_type if column.type.is_array else arrow_type
         self._forms = FORMS[column.type.kind]
-        self._convert = _CONVERT[column.type.kind]
+        self._convert = self._CONVERT[column.type.kind]
 
     def read(self, message: ColumnMessage | None, rows: int) -> pa.Array:
         if message is None:
@@ -113,7 +113,7 @@ class _Reader:
         if self._has_raw_doubles(message):
             _refuse_lengths(values, values.lengths != _DOUBLE_BYTES)
             values = _spread(values)
-        return self._convert(values, self._type, self._element_type)
+        return self._convert(self, values)
 
     def _arrays(self, message: ColumnMessage, rows: int, bits: bytes) -> pa.Array:
         """Read a column of arrays: the elements of all cells at once, and the offsets of cells."""
@@ -126,7 +126,7 @@ class _Reader:
                 # for each element, so offsets are counted in bytes.
                 offsets = values.offsets[offsets] // _DOUBLE_BYTES
                 values = Values(FLOAT64, len(values.data) // _DOUBLE_BYTES, values.data)
-            elements = self._convert(values, self._type, self._element_type)
+            elements = self._convert(self, values)
         except UnfitError as bad:
             row = int(np.searchsorted(offsets, bad.position, side="right")) - 1
             raise UnfitError(row, bad.expected, bad.got) from bad
@@ -143,78 +143,72 @@ class _Reader:
     def _refuse_form(self, got: str) -> NoReturn:
         raise UnfitError(0, self._forms.expected + ("" if self._type.is_array else " with 1 value"), got)
 
+    # Conversions of values to an array: of the cells, or of the elements of all arrays.
 
-# Conversions of values to an array: of the cells, or of the elements of all arrays.
+    def _booleans(self, values: Values) -> pa.Array:
+        if values.value_type == BOOL:
+            return values.array(self._element_type, values.data)
+        values.check_range(values.numbers, 0, 1)
+        return values.array(self._element_type, packed_bits(values.numbers != 0))
 
+    def _integers(self, values: Values) -> pa.Array:
+        wanted = np.dtype(self._element_type.to_pandas_dtype())
+        # A wider type holds all values of a narrower one, so the range is not looked at then.
+        if wanted.itemsize < values.numbers.itemsize:
+            values.check_range(values.numbers, np.iinfo(wanted).min, np.iinfo(wanted).max)
+        return values.array(self._element_type, values.numbers.astype(wanted, copy=False))
 
-def _booleans(values: Values, column_type: ColumnType, arrow_type: pa.DataType) -> pa.Array:
-    if values.value_type == BOOL:
-        return values.array(arrow_type, values.data)
-    values.check_range(values.numbers, 0, 1)
-    return values.array(arrow_type, packed_bits(values.numbers != 0))
+    def _floats(self, values: Values) -> pa.Array:
+        wanted = np.dtype(self._element_type.to_pandas_dtype())
+        # A DOUBLE holds all values, and a FLOAT those of its own type.
+        if wanted.itemsize >= values.numbers.itemsize:
+            return values.array(self._element_type, values.numbers.astype(wanted, copy=False))
+        largest = np.finfo("f4").max
+        # Overflows are found below, by their values. A signaling NaN is "invalid" for numpy.
+        with np.errstate(over="ignore", invalid="ignore"):
+            narrow = values.numbers.astype("<f4")
+        if not (np.abs(narrow) < largest).all():
+            beyond = np.isfinite(values.numbers) & (np.abs(values.numbers) > largest)
+            expected = "a number within the range of FLOAT"
+            values.refuse_where(beyond, expected, lambda position: str(values.numbers[position]))
+        return values.array(self._element_type, narrow)
 
+    def _strings(self, values: Values) -> pa.Array:
+        binary = values.binary()
+        try:
+            text = binary.cast(self._element_type)
+        except pa.ArrowInvalid:
+            _refuse_other_than_utf8(binary)
+            raise
+        if self._type.arguments:
+            (length,) = self._type.arguments
+            # A character has at least one byte, so most columns need no count of their characters.
+            if values.lengths.max(initial=0) > length:
+                _check_lengths(values, pc.utf8_length(text).fill_null(0).to_numpy(), length, "characters")
+            # Flink's CAST to CHAR pads with blanks too.
+            if self._type.name == "CHAR":
+                text = pc.utf8_rpad(text, length)
+        return text
 
-def _integers(values: Values, column_type: ColumnType, arrow_type: pa.DataType) -> pa.Array:
-    wanted = np.dtype(arrow_type.to_pandas_dtype())
-    # A wider type holds all values of a narrower one, so the range is not looked at then.
-    if wanted.itemsize < values.numbers.itemsize:
-        values.check_range(values.numbers, np.iinfo(wanted).min, np.iinfo(wanted).max)
-    return values.array(arrow_type, values.numbers.astype(wanted, copy=False))
+    def _binaries(self, values: Values) -> pa.Array:
+        if self._type.arguments:
+            _check_lengths(values, values.lengths, self._type.arguments[0], "bytes")
+        if self._type.name != "BINARY":
+            return values.binary()
+        # Flink's CAST to BINARY pads with zeros too.
+        padded = np.zeros((values.count, self._element_type.byte_width), np.uint8)
+        padded[np.arange(self._element_type.byte_width) < values.lengths[:, None]] = np.frombuffer(values.data, np.uint8)
+        return values.array(self._element_type, padded)
 
-
-def _floats(values: Values, column_type: ColumnType, arrow_type: pa.DataType) -> pa.Array:
-    if values.value_type == FLOAT32:
-        return values.array(arrow_type, values.data)
-    largest = np.finfo("f4").max
-    # Overflows are found below, by their values. A signaling NaN is "invalid" for numpy.
-    with np.errstate(over="ignore", invalid="ignore"):
-        narrow = values.numbers.astype("<f4")
-    if not (np.abs(narrow) < largest).all():
-        beyond = np.isfinite(values.numbers) & (np.abs(values.numbers) > largest)
-        expected = "a number within the range of FLOAT"
-        values.refuse_where(beyond, expected, lambda position: str(values.numbers[position]))
-    return values.array(arrow_type, narrow)
-
-
-def _strings(values: Values, column_type: ColumnType, arrow_type: pa.DataType) -> pa.Array:
-    binary = values.binary()
-    try:
-        text = binary.cast(arrow_type)
-    except pa.ArrowInvalid:
-        _refuse_other_than_utf8(binary)
-        raise
-    if column_type.arguments:
-        (length,) = column_type.arguments
-        # A character has at least one byte, so most columns need no count of their characters.
-        if values.lengths.max(initial=0) > length:
-            _check_lengths(values, pc.utf8_length(text).fill_null(0).to_numpy(), length, "characters")
-        # Flink's CAST to CHAR pads with blanks too.
-        if column_type.name == "CHAR":
-            text = pc.utf8_rpad(text, length)
-    return text
-
-
-def _binaries(values: Values, column_type: ColumnType, arrow_type: pa.DataType) -> pa.Array:
-    if column_type.arguments:
-        _check_lengths(values, values.lengths, column_type.arguments[0], "bytes")
-    if column_type.name != "BINARY":
-        return values.binary()
-    # Flink's CAST to BINARY pads with zeros too.
-    padded = np.zeros((values.count, arrow_type.byte_width), np.uint8)
-    padded[np.arange(arrow_type.byte_width) < values.lengths[:, None]] = np.frombuffer(values.data, np.uint8)
-    return values.array(arrow_type, padded)
-
-
-_CONVERT: dict[Kind, Callable[[Values, ColumnType, pa.DataType], pa.Array]] = {
-    Kind.BOOLEAN: _booleans,
-    **dict.fromkeys(INTEGERS, _integers),
-    Kind.FLOAT: _floats,
-    Kind.DOUBLE: lambda values, _, arrow_type: values.array(arrow_type, values.numbers.astype("<f8", copy=False)),
-    Kind.STRING: _strings,
-    Kind.BYTES: _binaries,
-    Kind.DECIMAL: lambda values, _, arrow_type: from_text(values, arrow_type),
-    **dict.fromkeys(POINTS_IN_TIME, points_in_time),
-}
+    _CONVERT: ClassVar[dict[Kind, Callable[[_Reader, Values], pa.Array]]] = {
+        Kind.BOOLEAN: _booleans,
+        **dict.fromkeys(INTEGERS, _integers),
+        **dict.fromkeys(FLOATS, _floats),
+        Kind.STRING: _strings,
+        Kind.BYTES: _binaries,
+        Kind.DECIMAL: lambda self, values: from_text(values, self._element_type),
+        **dict.fromkeys(POINTS_IN_TIME, lambda self, values: points_in_time(values, self._type, self._element_type)),
+    }
 
 
 def _refuse_lengths(values: Values, bad: NDArray[np.bool_]) -> None:

@@ -197,13 +197,11 @@ def _with_empty_nulls(cells: pa.Array) -> pa.Array:
 class _ArrowFile(FileReader):
     def __init__(self, path: str) -> None:
         self._source = open_file(path)
-        self.schema = self._reader(None).schema
+        self.schema = pa.ipc.open_file(self._source).schema
         self.size = self._source.size()
 
-    def _reader(self, columns: Sequence[str] | None) -> Any:
-        fields = None if columns is None else [self.schema.get_field_index(name) for name in columns]
-        options = pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
-        return pa.ipc.open_file(self._source, options=options)
+    def _reader(self, columns: Sequence[str]) -> Any:
+        return pa.ipc.open_file(self._source, options=_only(columns, self.schema))
 
     def groups(self, columns: Sequence[str]) -> Iterator[RowGroup]:
         reader = self._reader(self.schema.names[:1])
@@ -240,10 +238,12 @@ class _ArrowStream(UngroupedReader):
         self._first = (1, 1) if first is None else (max(1, first.num_rows), max(1, first.nbytes))
 
     def batches(self, group: int, columns: Sequence[str], rows: int) -> Batches:
-        fields = [self.schema.get_field_index(name) for name in columns]
         with open_file(self._path) as source:
-            options = pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
-            yield from slices(checked(pa.ipc.open_stream(source, options=options)), rows)
+            yield from slices(checked(pa.ipc.open_stream(source, options=_only(columns, self.schema))), rows)
+
+
+def _only(columns: Sequence[str], schema: pa.Schema) -> pa.ipc.IpcReadOptions:
+    return pa.ipc.IpcReadOptions(included_fields=list(map(schema.get_field_index, columns)), use_threads=False)
 
 
 def arrow_reader(path: str) -> FileReader:

@@ -98,9 +98,10 @@ def environment(value: str | Sequence[str]) -> str | list[str]:
     """Check `pythonEnv`: the name of an environment, or requirements."""
     if isinstance(value, str):
         return value
-    if not isinstance(value, (list, tuple)) or not value or not all(isinstance(each, str) for each in value):
-        raise ValueError("a string, or a list of requirements")
-    return list(value)
+    with suppress(ValueError):
+        if requirements := texts(value):
+            return requirements
+    raise ValueError("a string, or a list of requirements")
 
 
 def names(value: Sequence[str]) -> list[str]:
