@@ -143,7 +143,7 @@ class _Reader:
     def _refuse_form(self, got: str) -> NoReturn:
         raise UnfitError(0, self._forms.expected + ("" if self._type.is_array else " with 1 value"), got)
 
-    # Conversions of values to an array: of the cells, or of the elements of all arrays.
+    # Conversions of values to an array, for the cells, or for the elements of all arrays.
 
     def _booleans(self, values: Values) -> pa.Array:
         if values.value_type == BOOL:
@@ -160,7 +160,7 @@ class _Reader:
 
     def _floats(self, values: Values) -> pa.Array:
         wanted = np.dtype(self._element_type.to_pandas_dtype())
-        # A DOUBLE holds all values, and a FLOAT those of its own type.
+        # A DOUBLE holds every value, and a FLOAT each FLOAT.
         if wanted.itemsize >= values.numbers.itemsize:
             return values.array(self._element_type, values.numbers.astype(wanted, copy=False))
         largest = np.finfo("f4").max

@@ -7,7 +7,7 @@ conversion in `to_arrow`.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -49,8 +49,8 @@ def _timestamp(column_type: ColumnType) -> pa.DataType:
     return pa.timestamp("s" if precision == 0 else "ms" if precision <= 3 else "us")
 
 
-# The type of Arrow that Flink's ArrowSerializer uses for a type.
-_ARROW: dict[Kind, Any] = {
+# The type of Arrow that Flink's ArrowSerializer uses for a type, or a function that makes it.
+_ARROW: dict[Kind, pa.DataType] = {
     Kind.BOOLEAN: pa.bool_(),
     Kind.TINYINT: pa.int8(),
     Kind.SMALLINT: pa.int16(),

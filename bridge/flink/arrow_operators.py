@@ -278,7 +278,7 @@ def logical_types(schema: Schema) -> list[tuple[str, Any]]:
 
 
 def with_operator(
-    stream: Any, name: str, text: str, references: Sequence[object], out_type: Any, uid: str | None = None
+    stream: Any, name: str, text: str, references: Sequence[object], out_type: object, uid: str | None = None
 ) -> Any:
     """Append an operator to a Java stream. `text` is a Java class, whose constructor takes `references` first."""
     jvm = get_gateway().jvm
@@ -311,7 +311,7 @@ def _to_arrow(
     return DataStream(chunks)
 
 
-def _with_chunk_operator(stream: Any, name: str, out_type: Any, uid: str | None, settings: dict[str, object]) -> Any:
+def _with_chunk_operator(stream: object, name: str, out_type: object, uid: str | None, settings: dict[str, object]) -> Any:
     """Append RowsToArrow or ArrowToRows; `settings` are public fields of theirs, by name."""
     known = get_gateway().jvm.java.util.HashMap(settings)
     return with_operator(stream, name, _text("ChunkOperator.java", f"{name}.java"), [known], out_type, uid)

@@ -55,7 +55,7 @@ JARS: dict[str, dict[str, tuple[str, ...]]] = {
     OWN: {"2.1+": (f"{OWN}:models:{{flink}}",)},
 }
 _NAMES = {"upsert-kafka": "kafka", "jdbc": "jdbc-postgresql"}  # names in Flink that are not the names of their jars
-# Factory classes that jars register as services. Their names contain those of formats and connectors, but for a few.
+# Factory classes that jars register as services. Most of their names contain the name of the format or connector.
 _FACTORY = re.compile(r"(\w+?)(?:(?:File)?(Format)|(?:Dynamic)?Table(?:Source|Sink)?)Factory")
 _HIDDEN_NAMES = {
     "black-hole": "blackhole",

@@ -30,8 +30,8 @@ from operators import (
     resetEnv,
     useRemoteEnv,
 )
-from operators.tools.running_scripts import stacks, top
 from operators.progress.record import read_record
+from operators.tools.running_scripts import stacks, top
 from tests.e2e.jobs import points, script_op, sequence, shares
 from tests.e2e.test_predict import SCRIPT, no_model_process_is_left
 from tests.e2e.test_rows import check

@@ -41,8 +41,8 @@ from operators.predict_stream import TFSavedModelPredictStreamOp
 from operators.prepare.model_file import packed_model
 from operators.prepare.python_env import find_python
 from operators.prepare.user_files import read_files
-from operators.tools.doctor import environments
 from operators.progress.record import Recorder
+from operators.tools.doctor import environments
 from tests.e2e.jobs import sequence
 from tests.support.leftovers import DEADLINE_S, wait_until
 from tests.support.secret_values import ADDRESSES, SECRET, TREES, leaks
