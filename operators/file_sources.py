@@ -19,7 +19,7 @@ from operators.base.operator import OfFormat
 from operators.base.source_operator import SourceOperator
 from operators.batch_operator import BatchOperator
 from operators.params.accessors import CsvParams, FilesParams, FilesStreamParams, TypedFilesParams, TypedFilesStreamParams
-from operators.params.param import WithParams
+from operators.params.param import WithParams, fields_of
 from operators.prepare.fetched_file import fetched
 from operators.stream_operator import StreamOperator
 from operators.tables.memory_table import memory_table
@@ -58,16 +58,8 @@ class _CsvFiles(WithParams, SourceOperator):
         schema = Schema.parse(columns).all_nullable
         # A text has a local time, which is an instant in the zone of the session: SQL knows its rules.
         local = Schema(tuple(replace(column, type=_local(column.type)) for column in schema))
-        form = CsvForm(
-            field_delimiter=values["fieldDelimiter"],
-            quote_char=values["quoteChar"],
-            row_delimiter=values["rowDelimiter"],
-            null_literals=tuple(values["nullLiteral"] or ()),
-            ignore_first_line=values["ignoreFirstLine"],
-            skip_blank_line=values["skipBlankLine"],
-            lenient=values["lenient"],
-            names=tuple(schema.names),
-        )
+        others = {"null_literals": tuple(values["nullLiteral"] or ()), "names": tuple(schema.names)}
+        form = CsvForm(**{**fields_of(CsvForm, values), **others})
         if address.startswith(("http://", "https://")):  # which the hosts of a job may not reach
             with fetched(name, "filePath", address) as path:
                 with refused_at(f"{name}: {shown(address)}", LimitError):

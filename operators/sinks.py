@@ -30,7 +30,7 @@ from operators.base.operator import OfFormat, Operator
 from operators.batch_operator import BatchOperator
 from operators.flink.joint_job import Receiver, Uncollected
 from operators.params.accessors import AkSinkParams, CsvSinkParams, FilesSinkParams, TableSinkParams
-from operators.params.param import WithParams
+from operators.params.param import WithParams, fields_of
 from operators.stream_operator import StreamOperator
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class _CsvSinkOp(_FilesSinkOp, format="csv"):
         rows = _with_local_times(op, schema)
         types = pa.schema(list(arrow_types(rows.getOutputTable()))[: len(schema.columns)])
         instants = tuple(column.name for column in schema if column.type.kind is Kind.TIMESTAMP_LTZ)
-        return rows, types, (CsvForm(values["fieldDelimiter"], values["quoteChar"], values["rowDelimiter"]), instants)
+        return rows, types, (CsvForm(**fields_of(CsvForm, values)), instants)
 
 
 class CsvSinkBatchOp(CsvSinkParams, _CsvSinkOp, BatchOperator):

@@ -6,16 +6,18 @@ for editors from the same declarations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from inspect import Parameter, Signature
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from akdl.near_names import did_you_mean
 from bridge.exceptions import BridgeError, ConfigurationError
 from operators.alink.missing_names import instead_of
 from operators.params.rendering import Description, Rendered, value_text
 
+_Value = TypeVar("_Value")
 OF_TABLES = "schemaStr"  # no parameter has a getter of this name: getSchemaStr gives the columns of all tables in one form
 REQUIRED = object()  # default of a parameter that the user has to set; None is a value
 
@@ -122,6 +124,12 @@ class WithParams(Rendered):
     def _fix(self) -> None:
         """Refuse further changes: a table has been built from the values."""
         self._fixed = True
+
+
+def fields_of(kind: type, values: Mapping[str, _Value]) -> dict[str, _Value]:
+    """Values for the fields of a dataclass that have the names of parameters, such as saveEvery for save_every_s."""
+    names = {each.name: re.sub("_(.)", lambda found: found[1].upper(), each.name.removesuffix("_s")) for each in fields(kind)}
+    return {field: values[name] for field, name in names.items() if name in values}
 
 
 def with_params(name: str, doc: str, params: Sequence[Param]) -> Any:

@@ -17,9 +17,10 @@ from akdl.storage.files import FileError, is_remote, local_path, place_of
 from akdl.wire.column_type import Kind
 from bridge.exceptions import ConfigurationError, refused_at
 from bridge.schema import Schema, split_watermark
-from bridge.settings import OFF, PAD, GroupSettings
+from bridge.settings import PAD, GroupSettings
 from operators.flink.env import MAX_PARALLELISM
 from operators.params.function_script import FunctionScript
+from operators.params.param import fields_of
 from operators.prepare.certificate import new_certificate
 from operators.prepare.main_script import check_group, check_main, estimator_in_step, trains_apart
 from operators.prepare.python_env import check_python, find_python
@@ -60,15 +61,12 @@ def plan(
             f"{operator}: chiefCoordinates needs a worker besides the chief and a parameter server, so numWorkers of at least "
             f"2 and numPSs of at least 1; there would be {least} and {servers}"
         )
-    keep_failed_rows = values.get("keepFailedRows", False)
-    if keep_failed_rows and values["logDir"] is None:
+    if values.get("keepFailedRows") and values["logDir"] is None:
         raise ConfigurationError(f"{operator}: keepFailedRows keeps rows in logDir, which is not set: set logDir too")
-    read_once = values.get("readOnce", False)
-    if read_once and (extra_schemas or values["chiefCoordinates"]):
+    if values.get("readOnce") and (extra_schemas or values["chiefCoordinates"]):
         other = "extra inputs, which come among the rows" if extra_schemas else "chiefCoordinates, whose chief reads files"
         raise ConfigurationError(f"{operator}: readOnce cannot be used with {other}; remove one of the two")
-    equal_steps = values.get("equalSteps", OFF)
-    weight_column = values["weightCol"] if equal_steps == PAD else None
+    weight_column = values["weightCol"] if values.get("equalSteps") == PAD else None
     _check_weight(operator, input_schema, weight_column)
     files, main_script = read_files(operator, values["userFiles"], values["mainScriptFile"])
     own, source, needs_estimator, script = None, b"", False, values["mainScriptFile"]
@@ -94,41 +92,31 @@ def plan(
             # Without `pythonEnv` the script uses the Keras of this program, so its version can
             # be read here. An environment of its own is checked by the process.
             check_group(operator, source, values["envVars"])
+    others = {
+        "operator": operator,
+        "kind": kind,
+        "num_workers": workers,
+        "num_ps": servers,
+        "input_schema": input_schema,
+        "extra_schemas": tuple(extra_schemas),
+        "output_schema": MODEL_SCHEMA if kind == "train" else Schema.parse(split_watermark(values["outputSchemaStr"])[0]),
+        "main_script": main_script,
+        "user_files": files,
+        "python": python,
+        "env_vars": tuple(values["envVars"]),
+        "print_process_info": print_process_info,
+        "weight_column": weight_column,
+        "least_workers": least if elastic else None,
+        "trains_apart": (kind == "train" and workers > 1 and values["numWorkers"] is None and trains_apart(files, main_script)),
+        "certificate": new_certificate(operator) if values["groupTls"] and workers + servers > 1 else None,
+        "checkpoint_dir": _absolute(operator, "checkpointDir", values),
+        "log_dir": _absolute(operator, "logDir", values),
+        "model_dir": _absolute(operator, "modelDir", values) if kind == "train" else None,
+        "log_file_bytes": values["logFileSize"],
+        "log_files": values["logFileCount"],
+    }
     return GroupSettings(
-        operator=operator,
-        kind=kind,
-        num_workers=workers,
-        num_ps=servers,
-        input_schema=input_schema,
-        extra_schemas=tuple(extra_schemas),
-        output_schema=MODEL_SCHEMA if kind == "train" else Schema.parse(split_watermark(values["outputSchemaStr"])[0]),
-        main_script=main_script,
-        user_files=files,
-        chief_coordinates=values["chiefCoordinates"],
-        user_params=values["userParams"],
-        python=python,
-        env_vars=tuple(values["envVars"]),
-        intra_op_parallelism=values["intraOpParallelism"],
-        read_once=read_once,
-        exact_doubles=values["exactDoubles"],
-        print_process_info=print_process_info,
-        equal_steps=equal_steps,
-        weight_column=weight_column,
-        shuffle_parts=values.get("shuffleParts"),
-        least_workers=least if elastic else None,
-        trains_apart=kind == "train" and workers > 1 and values["numWorkers"] is None and trains_apart(files, main_script),
-        host_network=values["hostNetwork"],
-        certificate=new_certificate(operator) if values["groupTls"] and workers + servers > 1 else None,
-        gpus_per_worker=values["gpusPerWorker"],
-        checkpoint_dir=_absolute(operator, "checkpointDir", values),
-        log_dir=_absolute(operator, "logDir", values),
-        keep_failed_rows=keep_failed_rows,
-        model_dir=_absolute(operator, "modelDir", values) if kind == "train" else None,
-        start_timeout_s=values["startTimeout"],
-        stall_timeout_s=values["stallTimeout"],
-        log_file_bytes=values["logFileSize"],
-        log_files=values["logFileCount"],
-        **(_stream_settings(operator, values) if kind == "stream" else {}),
+        **{**fields_of(GroupSettings, values), **others, **(_stream_settings(operator, values) if kind == "stream" else {})}
     )
 
 
@@ -174,14 +162,7 @@ def shared_path(operator: str, parameter: str, address: str) -> str:
 def _stream_settings(operator: str, values: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "watermark": split_watermark(values["outputSchemaStr"])[1],
-        "replay": values["replay"],
-        "max_uncommitted": values["maxUncommitted"],
-        "save_every_s": values["saveEvery"],
         "publish_dir": shared_path(operator, "publishDir", values["publishDir"]) if values["publishDir"] else None,
-        "publish_every_s": values["publishEvery"],
-        "on_return": values["onReturn"],
-        "chunk_rows": values["chunkRows"],
-        "chunk_wait_s": values["chunkWait"],
         # Rows that wait in this queue reach the script late. It is as small as it can be without
         # leaving the process idle.
         "queue_bytes": 2 << 20,

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pyarrow import types
 
 from akdl.near_names import short
-from akdl.wire import INT32, INT64
+from akdl.wire import INT64
 from akdl.wire.cells import UNCUT, are_cut, packed_bits
 from akdl.wire.column_type import FLOATS, INTEGERS, POINTS_IN_TIME, ColumnType, Kind
 from bridge.codec.first_wrong import first_wrong
@@ -241,11 +241,10 @@ def _points(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> p
             _refuse(pc.not_equal(exact.cast(cells.type), cells))  # a time of day
     else:
         exact = cells.cast(pa.time32("ms") if kind is Kind.TIME else pa.timestamp("us", cells.type.tz))
-    numbers = exact.cast(pa.int32() if kind in (Kind.DATE, Kind.TIME) else pa.int64())
+    numbers = exact.view(pa.int32() if kind in (Kind.DATE, Kind.TIME) else pa.int64()).fill_null(0).to_numpy()
     bits = packed_bits(np.asarray(cells.is_valid())) if cells.null_count else b""
-    value_type = INT32 if numbers.type == pa.int32() else INT64
-    data = numbers.fill_null(0).to_numpy().tobytes()
-    return points_in_time(Values(value_type, len(numbers), data, None, bits), column_type, arrow_type)
+    values = Values(INT64, len(numbers), numbers.astype("<i8", copy=False).tobytes(), None, bits)
+    return points_in_time(values, column_type, arrow_type)
 
 
 def _points_of_objects(kind: Kind, cells: list[Any]) -> pa.Array:
