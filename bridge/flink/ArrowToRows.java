@@ -40,6 +40,11 @@ public class ArrowToRows extends ChunkOperator {
     super(references, task, config, output, service);
   }
 
+  public void open() throws Exception {
+    super.open();
+    openArrow();
+  }
+
   public void processElement(StreamRecord element) throws Exception {
     Object value = element.getValue();
     if (!(value instanceof Row)) { // rows of the program itself

@@ -24,7 +24,7 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * What RowsToArrow and ArrowToRows have in common: settings, Arrow's memory, metrics, and the END of the input.
+ * What RowsToArrow, ArrowToRows and LateRows have in common: settings, Arrow's memory, metrics, and the END of the input.
  *
  * <p>Their texts are compiled together with this one, whose imports are theirs too. A setting is a public field, which the
  * constructor fills from a map of names, so a setting that nobody gives has Java's default.
@@ -66,8 +66,7 @@ abstract class ChunkOperator extends TableStreamOperator implements OneInputStre
     restored = context.getRestoredCheckpointId().orElse(-1L);
   }
 
-  public void open() throws Exception {
-    super.open();
+  void openArrow() throws Exception {
     silenceBeam();
     out = new StreamRecord(null);
     ArrowUtils.checkArrowUsable(); // sets a property for all users of Arrow in this JVM, if it is the first one

@@ -87,6 +87,7 @@ public class RowsToArrow extends ChunkOperator implements ProcessingTimeCallback
 
   public void open() throws Exception {
     super.open();
+    openArrow();
     chunks = new Chunk[dealsRows ? keys.length : 1];
     for (int i = 0; i < chunks.length; i++) {
       chunks[i] = new Chunk(type, allocator);

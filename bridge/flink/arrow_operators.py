@@ -178,7 +178,8 @@ def with_late_rows_counted(table_env: StreamTableEnvironment, table: Table, colu
     place = [name for name, _ in columns].index(column)
     info = jvm.org.apache.flink.table.runtime.typeutils.InternalTypeInfo.of(_new_row_type(columns))
     precision = jvm.org.apache.flink.table.types.logical.utils.LogicalTypeChecks.getPrecision(columns[place][1])
-    counted = with_operator(rows, "LateRows", _text("LateRows.java"), [place, precision, name], info, uid)
+    settings = {"place": place, "precision": precision, "name": name}
+    counted = _with_chunk_operator(rows, "LateRows", info, uid, settings)
     schema = FlinkSchema.new_builder().watermark(column, "SOURCE_WATERMARK()").build()  # the watermark that has arrived so far
     return Table(table_env._j_tenv.fromDataStream(counted, schema._j_schema), table_env)
 
@@ -312,7 +313,7 @@ def _to_arrow(
 
 
 def _with_chunk_operator(stream: object, name: str, out_type: object, uid: str | None, settings: dict[str, object]) -> Any:
-    """Append RowsToArrow or ArrowToRows; `settings` are public fields of theirs, by name."""
+    """Append RowsToArrow, ArrowToRows or LateRows; `settings` are public fields of theirs, by name."""
     known = get_gateway().jvm.java.util.HashMap(settings)
     return with_operator(stream, name, _text("ChunkOperator.java", f"{name}.java"), [known], out_type, uid)
 
