@@ -25,8 +25,7 @@ from bridge.folders.temporary_places import IO_TMP_DIRS
 from bridge.member import spare
 from bridge.table_env import parallelism_of
 from bridge.workarounds.beam_workers import limit_starts
-from operators.base.elastic import Elastic
-from operators.base.job import schema_of
+from operators.base.job import Elastic, schema_of
 from operators.base.operator import Operator
 from operators.batch_operator import BatchOperator
 from operators.errors.exit_warnings import note_linked

@@ -15,8 +15,8 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import replace
+from typing import TypeVar
 
 from akdl.storage.checkpoint_folder import LAST, STOP, STOPPED, ask_to_stop, files_at
 from akdl.storage.files import FileError
@@ -24,12 +24,9 @@ from bridge.exceptions import ConfigurationError
 from bridge.host.console import tell
 from bridge.interrupts import interrupts_later, waited_for
 from bridge.table_env import parallelism_of
-from operators.base.job import needs_of, running
+from operators.base.job import Elastic, JobTable, needs_of, running
 from operators.flink.rest import Rest, waits_for_slots
 from operators.flink.slots import check_slots, free_slots, rest_of
-
-if TYPE_CHECKING:
-    from operators.base.operator import Operator
 
 logger = logging.getLogger(__name__)
 
@@ -40,28 +37,10 @@ _GONE_S = 90.0
 # Slots of a job that has just ended are not free at once.
 _FREED_S = 10.0
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, FileError)
-_Op = TypeVar("_Op", bound="Operator[Any]")
 _Result = TypeVar("_Result")
 
 
-@dataclass(frozen=True)
-class Elastic:
-    """A group that trains with `least` to `most` workers; `resize` sets their number for the next job."""
-
-    name: str
-    least: int
-    most: int
-    servers: int
-    wait_s: float
-    checkpoint_dir: str
-    resize: Callable[[int], None]
-
-    def workers_in(self, slots: int | None) -> int:
-        """Number of workers for this many free slots; None stands for slots on demand."""
-        return self.most if slots is None else max(self.least, min(self.most, slots - self.servers))
-
-
-def run(op: _Op, job: Callable[[], _Result]) -> _Result:
+def run(op: JobTable, job: Callable[[], _Result]) -> _Result:
     """Run a job of the operator's table, and where a group is elastic the jobs that follow it.
 
     Args:
@@ -81,7 +60,7 @@ def run(op: _Op, job: Callable[[], _Result]) -> _Result:
         return _run_elastic(op, job, *next(iter(op._elastic.items())))
 
 
-def _run_elastic(op: _Op, job: Callable[[], _Result], group: str, elastic: Elastic) -> _Result:
+def _run_elastic(op: JobTable, job: Callable[[], _Result], group: str, elastic: Elastic) -> _Result:
     """Run jobs until one succeeds, or fails for another reason than slots."""
     table_env = op._table_env
     config, rest = table_env.get_config(), rest_of(table_env.get_config())

@@ -6,13 +6,14 @@ have their counterpart in `operators/progress/waiting.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from datetime import tzinfo
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bridge.errors.flink_errors import readable
-from bridge.exceptions import SchemaError
+from bridge.exceptions import ConfigurationError, SchemaError
 from bridge.folders.process_folder import release
 from bridge.folders.shipped import runs_elsewhere
 from bridge.interrupts import waited_for
@@ -24,18 +25,73 @@ from operators.alink.java_times import zone_of
 from operators.flink.env import shows_process_output
 from operators.flink.slots import Need, check_slots, rest_of
 from operators.progress.display import shown
+from operators.progress.state import Shown
 from operators.progress.waiting import note_told
 
 if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment, Table
 
-    from operators.base.operator import Operator
-
 _JOB_NAME = "pipeline.name"
 
 
+@dataclass(frozen=True)
+class Elastic:
+    """A group that trains with `least` to `most` workers; `resize` sets their number for the next job."""
+
+    name: str
+    least: int
+    most: int
+    servers: int
+    wait_s: float
+    checkpoint_dir: str
+    resize: Callable[[int], None]
+
+    def workers_in(self, slots: int | None) -> int:
+        """Number of workers for this many free slots; None stands for slots on demand."""
+        return self.most if slots is None else max(self.least, min(self.most, slots - self.servers))
+
+
+class JobTable:
+    """A table, and what a job of it starts.
+
+    It inherits the groups and models of all tables before it (`_include`), because a job has to
+    start, show and stop the processes of its whole graph.
+    """
+
+    def __init__(self) -> None:
+        self._table: Table | None = None
+        # Groups of processes that a job of this table starts, with the slots that each needs.
+        self._groups: dict[str, Need] = {}
+        # Operators whose progress is shown while a job runs, by group.
+        self._shown: dict[str, Shown] = {}
+        # Groups that train with any number of workers within a range.
+        self._elastic: dict[str, Elastic] = {}
+        # Model processes that a job of this table starts.
+        self._models: frozenset[str] = frozenset()
+
+    def getOutputTable(self) -> Table:
+        """Return the plain PyFlink table, for use in SQL or the Table API."""
+        if self._table is None:
+            raise ConfigurationError(f"{type(self).__name__} has no table yet: link it to its input first")
+        return self._table
+
+    @property
+    def _table_env(self) -> StreamTableEnvironment:
+        """The environment of this operator's table, in which its jobs run. PyFlink keeps it in a private attribute."""
+        table_env: StreamTableEnvironment = self.getOutputTable()._t_env
+        return table_env
+
+    def _include(self, *ops: JobTable) -> None:
+        """Register that a job of this table starts the processes of these operators too."""
+        for op in ops:
+            self._groups.update(op._groups)
+            self._shown.update(op._shown)
+            self._elastic.update(op._elastic)
+            self._models |= op._models
+
+
 @contextmanager
-def running(op: Operator[Any]) -> Iterator[None]:
+def running(op: JobTable) -> Iterator[None]:
     """Surround a job with its progress display and readable errors.
 
     Called from the thread of the user, while interrupts are deferred. All processes of the job are
@@ -71,7 +127,7 @@ def needs_of(table_env: StreamTableEnvironment, groups: Mapping[str, Need]) -> l
     return [Need.of_parallelism(parallelism_of(table_env)), *groups.values()]
 
 
-def _shown(op: Operator[Any]) -> AbstractContextManager[object]:
+def _shown(op: JobTable) -> AbstractContextManager[object]:
     """Progress display of a job; no display where its statuses cannot be read."""
     if not op._shown:
         return nullcontext()

@@ -15,9 +15,9 @@ from bridge.folders.shipped import runs_elsewhere
 from bridge.schema import quoted
 from bridge.table_env import has_checkpoints, is_streaming, planning
 from bridge.workarounds.pyflink_defects import column_names
-from operators.base.elastic import Elastic, run
-from operators.base.job import job_named
-from operators.flink.slots import Need, rest_of
+from operators.base.elastic import run
+from operators.base.job import JobTable, job_named
+from operators.flink.slots import rest_of
 from operators.params.rendering import Description, Rendered
 from operators.progress.state import Shown
 from operators.progress.waiting import note_linked, run_and_wait
@@ -35,28 +35,15 @@ _Family = TypeVar("_Family", bound="Operator[Any]")  # BatchOperator or StreamOp
 _Op = TypeVar("_Op", bound="Operator[Any]")
 
 
-class Operator(Rendered, Generic[_Family]):
+class Operator(JobTable, Rendered, Generic[_Family]):
     """A table and the operators that can follow it. No job runs until a result is requested.
 
-    `_table` is None until the operator is linked, or for a source until its first use. A table
-    inherits the groups and models of all operators before it (`_include`), because a job has to
-    start, show and stop the processes of its whole graph.
+    `_table` is None until the operator is linked, or for a source until its first use.
     """
 
     _family: ClassVar[type[Any]]
     _table_source: ClassVar[type[Any]]
     _memory_source: ClassVar[type[Any]]
-
-    def __init__(self) -> None:
-        self._table: Table | None = None
-        # Groups of processes that a job of this table starts, with the slots that each needs.
-        self._groups: dict[str, Need] = {}
-        # Operators whose progress is shown while a job runs, by group.
-        self._shown: dict[str, Shown] = {}
-        # Groups that train with any number of workers within a range.
-        self._elastic: dict[str, Elastic] = {}
-        # Model processes that a job of this table starts.
-        self._models: frozenset[str] = frozenset()
 
     def _description(self) -> Description:
         columns = self._known_columns()
@@ -115,14 +102,6 @@ class Operator(Rendered, Generic[_Family]):
     def _own_environment() -> StreamTableEnvironment:
         raise NotImplementedError
 
-    def _include(self, *ops: Operator[Any]) -> None:
-        """Register that a job of this table starts the processes of these operators too."""
-        for op in ops:
-            self._groups.update(op._groups)
-            self._shown.update(op._shown)
-            self._elastic.update(op._elastic)
-            self._models |= op._models
-
     def _show(self, operators: dict[str, Shown]) -> None:
         """Display the progress of this table's jobs, also of jobs that the program starts with plain PyFlink."""
         self._shown = operators
@@ -130,18 +109,6 @@ class Operator(Rendered, Generic[_Family]):
         rest = rest_of(table_env.get_config())
         if rest is not None or not runs_elsewhere(table_env):
             note_linked(operators, rest)
-
-    def getOutputTable(self) -> Table:
-        """Return the plain PyFlink table, for use in SQL or the Table API."""
-        if self._table is None:
-            raise ConfigurationError(f"{type(self).__name__} has no table yet: link it to its input first")
-        return self._table
-
-    @property
-    def _table_env(self) -> StreamTableEnvironment:
-        """The environment of this operator's table, in which its jobs run. PyFlink keeps it in a private attribute."""
-        table_env: StreamTableEnvironment = self.getOutputTable()._t_env
-        return table_env
 
     def _readable_files(self) -> SourceFiles | None:
         """Files behind this table, for a reader in its place; None if rows have to travel.
