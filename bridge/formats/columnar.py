@@ -73,7 +73,7 @@ class FileReader:
 class ParquetReader(FileReader):
     """A Parquet file."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *_: object) -> None:
         # Local columns are read in small pieces. From a storage, all columns of a row group are
         # read ahead, with few calls.
         remote = is_remote(path)
@@ -246,7 +246,7 @@ def _only(columns: Sequence[str], schema: pa.Schema) -> pa.ipc.IpcReadOptions:
     return pa.ipc.IpcReadOptions(included_fields=list(map(schema.get_field_index, columns)), use_threads=False)
 
 
-def arrow_reader(path: str) -> FileReader:
+def arrow_reader(path: str, *_: object) -> FileReader:
     """Open a file of Arrow: a file or a stream of IPC, which have the same endings."""
     with open_file(path) as source:
         is_file = source.read(6) == b"ARROW1"
@@ -264,7 +264,7 @@ class OrcReader(FileReader):
     of strangers are not supported, unlike Parquet and Arrow.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *_: object) -> None:
         source = open_file(path)
         self._file = po.ORCFile(source)
         self.schema, self.size = self._file.schema, source.size()

@@ -48,19 +48,10 @@ class FileFormat:
 
 FORMATS = {
     "parquet": FileFormat(
-        (".parquet", ".pq", ".parq"),
-        "a whole Parquet file",
-        lambda path, *_: ParquetReader(path),
-        ParquetWriter,
-        batch_bytes=32 << 20,
+        (".parquet", ".pq", ".parq"), "a whole Parquet file", ParquetReader, ParquetWriter, batch_bytes=32 << 20
     ),
-    "feather": FileFormat(
-        (".feather", ".arrow", ".arrows", ".ipc"),
-        "an Arrow IPC file or stream",
-        lambda path, *_: arrow_reader(path),
-        arrow_writer,
-    ),
-    "orc": FileFormat((".orc",), "a whole ORC file", lambda path, *_: OrcReader(path)),
+    "feather": FileFormat((".feather", ".arrow", ".arrows", ".ipc"), "an Arrow IPC file or stream", arrow_reader, arrow_writer),
+    "orc": FileFormat((".orc",), "a whole ORC file", OrcReader),
     "json": FileFormat(
         (".json", ".jsonl", ".ndjson"), f"one object per line; {_DECLARE}", JsonReader, JsonWriter, has_groups=False
     ),
