@@ -10,9 +10,8 @@ from bridge.exceptions import BridgeError, ConfigurationError, JobError, RowErro
 from bridge.formats.csv_cells import USUAL_NULLS
 from operators.alink.settings import AlinkGlobalConfiguration
 from operators.batch_operator import BatchOperator, MemSourceBatchOp, TableSourceBatchOp
-from operators.column_functions import AlinkDataTypes, udf, udtf
-from operators.errors.uncaught import show_briefly as _show_briefly
-from operators.file_sources import (
+from operators.data.column_functions import AlinkDataTypes, udf, udtf
+from operators.data.file_sources import (
     CsvSourceBatchOp,
     CsvSourceStreamOp,
     FeatherSourceBatchOp,
@@ -26,6 +25,20 @@ from operators.file_sources import (
     ParquetSourceBatchOp,
     ParquetSourceStreamOp,
 )
+from operators.data.sinks import (
+    AkSinkBatchOp,
+    CsvSinkBatchOp,
+    CsvSinkStreamOp,
+    FeatherSinkBatchOp,
+    FeatherSinkStreamOp,
+    JsonSinkBatchOp,
+    JsonSinkStreamOp,
+    ParquetSinkBatchOp,
+    ParquetSinkStreamOp,
+    TableSinkBatchOp,
+)
+from operators.data.sources import AkSourceBatchOp, AkSourceStreamOp, RandomTableSourceBatchOp, RandomTableSourceStreamOp
+from operators.errors.uncaught import show_briefly as _show_briefly
 from operators.flink.env import MLEnv, getMLEnv, resetEnv, useCustomEnv, useLocalEnv, useRemoteEnv
 from operators.keras_sequential import (
     KerasSequentialClassificationModel,
@@ -61,19 +74,6 @@ from operators.script import (
     TF2TableModelTrainBatchOp,
     TFTableModelTrainBatchOp,
 )
-from operators.sinks import (
-    AkSinkBatchOp,
-    CsvSinkBatchOp,
-    CsvSinkStreamOp,
-    FeatherSinkBatchOp,
-    FeatherSinkStreamOp,
-    JsonSinkBatchOp,
-    JsonSinkStreamOp,
-    ParquetSinkBatchOp,
-    ParquetSinkStreamOp,
-    TableSinkBatchOp,
-)
-from operators.sources import AkSourceBatchOp, AkSourceStreamOp, RandomTableSourceBatchOp, RandomTableSourceStreamOp
 from operators.stream_operator import MemSourceStreamOp, StreamOperator, TableSourceStreamOp
 
 __all__ = [

@@ -13,6 +13,7 @@ from akdl.storage.whole_file import WholeFile
 from bridge.exceptions import ConfigurationError
 from bridge.folders.program_folder import named_by_content, program_folder
 from operators.batch_operator import BatchOperator
+from operators.data.sinks import AkSinkBatchOp
 from operators.local_predictor import DESCRIPTION, LocalPredictor, read_pipeline
 from operators.params.accessors import PredictStreamParams, SavedModelPredictStreamParams, TrainerParams
 from operators.params.param import WithParams
@@ -27,7 +28,6 @@ from operators.predict_batch import (
 from operators.predict_stream import TableModelPredictStreamOp, TFSavedModelPredictStreamOp, TFTableModelPredictStreamOp
 from operators.prepare.model_file import packed_model
 from operators.script import TF2TableModelTrainBatchOp, TFTableModelTrainBatchOp
-from operators.sinks import AkSinkBatchOp
 from operators.stream_operator import StreamOperator
 
 _Op = TypeVar("_Op", bound=Union[BatchOperator, StreamOperator])

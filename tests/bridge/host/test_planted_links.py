@@ -28,7 +28,7 @@ from bridge.host import gpus
 from bridge.member.status import StatusFile
 from bridge.schema import Schema, table_columns
 from operators import PipelineModel, TFSavedModelPredictor
-from operators.sinks import _AkFile
+from operators.data.sinks import _AkFile
 from tests.support.deadline import DEADLINE_S
 from tests.support.statuses import status_of
 

@@ -194,7 +194,7 @@ def test_packed_csv(env: MLEnv, tmp_path: pathlib.Path) -> None:
         read("bad")
 
 
-CSV_FILES = pathlib.Path(__file__).parents[1] / "data" / "alink" / "csv"
+CSV_FILES = pathlib.Path(__file__).parents[2] / "data" / "alink" / "csv"
 TIMES_ROW = ["2020-02-03", "10:11:12", "2020-02-03 10:11:12.345", "1.500000000000000000"]
 PLAIN = [["1", "1.5", "x", "True"], [None] * 4, ["3", None, "a,b", "False"], ["4", "1e+300", 'say "hi"', "True"],
          ["5", "-0.0", "two", None], [None] * 4]  # fmt: skip
@@ -351,7 +351,7 @@ def test_ak_from_a_folder_and_from_http(env: MLEnv, tmp_path: pathlib.Path) -> N
 
 @pytest.mark.flink
 def test_files_of_alink_as_tables(env: MLEnv) -> None:
-    folder = pathlib.Path(__file__).parents[1] / "data" / "alink"
+    folder = pathlib.Path(__file__).parents[2] / "data" / "alink"
     shanghai = AkSourceBatchOp(filePath=str(folder / "tz_Asia_Shanghai.ak"), timeZone="Asia/Shanghai").collectToDataframe()
     assert shanghai.astype(str).values.tolist() == [
         ["1", "2020-02-03", "10:11:12", "2020-02-03 10:11:12.345", "2020-07-03 10:11:12.000"]

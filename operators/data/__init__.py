@@ -1,0 +1,1 @@
+"""Sources and sinks of tables, and functions of columns."""
