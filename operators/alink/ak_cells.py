@@ -32,17 +32,19 @@ UNREADABLE = (struct.error, IndexError, ValueError, OverflowError)
 
 def cell_reader(kind: Kind, clock: JavaClock | None) -> Reader:
     """Function from a record and an offset to a cell and the offset after it; without a clock, for akdl's earlier files."""
+    if kind in _NUMBERS:
+        form = struct.Struct(">" + _NUMBERS[kind])
+        return lambda record, place: (form.unpack_from(record, place)[0], place + form.size)
     if kind is Kind.DECIMAL:
         return _read_decimal if clock is not None else _read_earlier_decimal
-    if kind in (Kind.STRING, Kind.BYTES):
-        return read_string if kind is Kind.STRING else _read_bytes
     local = (lambda milliseconds: _EPOCH + milliseconds * _MS) if clock is None else clock.local
-    form, cell_of = {
-        Kind.DATE: (_LONG, lambda milliseconds: local(milliseconds).date()),
-        Kind.TIME: (_LONG, lambda milliseconds: local(milliseconds).time()),
-        Kind.TIMESTAMP: (_TIMESTAMP, lambda *stored: _timestamp(local, *stored)),
-    }.get(kind) or (struct.Struct(">" + _NUMBERS[kind]), lambda number: number)
-    return lambda record, place: (cell_of(*form.unpack_from(record, place)), place + form.size)
+    if kind is Kind.DATE:
+        return lambda record, place: (local(*_LONG.unpack_from(record, place)).date(), place + 8)
+    if kind is Kind.TIME:
+        return lambda record, place: (local(*_LONG.unpack_from(record, place)).time(), place + 8)
+    if kind is Kind.TIMESTAMP:
+        return lambda record, place: (_timestamp(local, *_TIMESTAMP.unpack_from(record, place)), place + 12)
+    return read_string if kind is Kind.STRING else _read_bytes
 
 
 def read_dense_vector(record: Record, place: int) -> tuple[str | None, int]:
