@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import glob
-import importlib.resources
 import itertools
 import os
 import shutil
@@ -34,13 +33,13 @@ from bridge.folders.shipped import runs_elsewhere
 from bridge.schema import Schema
 from bridge.settings import Gathering
 from bridge.table_env import is_streaming
+from bridge.workarounds.java_text import java_text
 from bridge.workarounds.pyflink_defects import column_names
 
 _ALL_WRITERS_BYTES = 32 << 20  # of one subtask that deals single rows, and so fills a chunk for each worker
 MAX_PARALLELISM = 128  # set on both keyed operators, as keys are chosen for it; larger groups have a larger one
 
 _UPDATES = "doesn't support consuming"  # in Flink's error for a table with updates
-_TEXTS = importlib.resources.files(__package__)  # may be in a wheel that was not unpacked
 
 
 def rows_for_members(
@@ -315,13 +314,7 @@ def _to_arrow(
 def _with_chunk_operator(stream: object, name: str, out_type: object, uid: str | None, settings: dict[str, object]) -> Any:
     """Append RowsToArrow, ArrowToRows or LateRows; `settings` are public fields of theirs, by name."""
     known = get_gateway().jvm.java.util.HashMap(settings)
-    return with_operator(stream, name, _text("ChunkOperator.java", f"{name}.java"), [known], out_type, uid)
-
-
-def _text(*names: str) -> str:
-    """One compilation unit of several Java texts, in which all imports have to stand first."""
-    lines = [line for name in names for line in _TEXTS.joinpath(name).read_text(encoding="utf-8").splitlines()]
-    return "\n".join(sorted(lines, key=lambda line: not line.startswith("import ")))
+    return with_operator(stream, name, java_text(__package__, "ChunkOperator", name), [known], out_type, uid)
 
 
 def _longs(numbers: Sequence[int]) -> Any:

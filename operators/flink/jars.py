@@ -11,7 +11,6 @@ import argparse
 import functools
 import glob
 import hashlib
-import importlib.resources
 import logging
 import os
 import re
@@ -30,6 +29,7 @@ from akdl.storage.whole_file import WholeFile
 from bridge.exceptions import ConfigurationError, refused_at
 from bridge.folders.program_folder import scratch_folder
 from bridge.folders.user_folders import cache_folder, private_folder
+from bridge.workarounds.java_text import java_text
 from operators.errors.missing_jars import JARS, OWN, coordinates, flink_version
 from operators.flink.java import start_java
 
@@ -131,13 +131,8 @@ def _place(coordinate: str) -> str:
     from maven_artifact import Artifact
 
     if coordinate.startswith(f"{OWN}:"):
-        coordinate += f"-{hashlib.sha256(_models().encode()).hexdigest()[:12]}"
+        coordinate += f"-{hashlib.sha256(java_text('bridge.serving', _MODELS).encode()).hexdigest()[:12]}"
     return str(Artifact.parse(coordinate).uri(cache_folder("jars")))
-
-
-def _models() -> str:
-    """Return the Java text of the provider of models."""
-    return (importlib.resources.files("bridge.serving") / f"{_MODELS}.java").read_text(encoding="utf-8")
 
 
 def _cached(coordinate: str, repository: str | None) -> str:
@@ -204,7 +199,7 @@ def _compile(path: str) -> None:
 
     start_java()
     compiler = get_gateway().jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.cook(_models())
+    compiler.cook(java_text("bridge.serving", _MODELS))
     with WholeFile(path) as file, zipfile.ZipFile(file, "w") as jar:
         for name, code in compiler.getBytecodes().items():
             jar.writestr(f"{name}.class", bytes(code))

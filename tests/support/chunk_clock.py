@@ -12,6 +12,7 @@ from pyflink.java_gateway import get_gateway
 from bridge.flink import arrow_operators
 from bridge.flink.arrow_operators import logical_type
 from bridge.settings import Gathering
+from bridge.workarounds.java_text import java_text
 
 _TEXT = pathlib.Path(__file__).with_name("ChunkClock.java")
 
@@ -33,7 +34,7 @@ class Left(NamedTuple):
 def left(arrivals_ms: Sequence[int], workers: int, gathering: Gathering) -> list[Left]:
     """Return the chunks of rows of one BIGINT that come at these times, for the workers 0, 1, ... of a stream."""
     clock = _compiled(_TEXT.stem, _TEXT.read_text(encoding="utf-8")).newInstance()
-    operator = _compiled("RowsToArrow", arrow_operators._text("ChunkOperator.java", "RowsToArrow.java"))
+    operator = _compiled("RowsToArrow", java_text("bridge.flink", "ChunkOperator", "RowsToArrow"))
     row_type = logical_type("ROW<id BIGINT NOT NULL>")
     keys, arrivals = arrow_operators._longs(range(workers)), arrow_operators._longs(arrivals_ms)
     wait_ms = int(gathering.wait_s * 1000)

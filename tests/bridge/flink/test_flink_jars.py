@@ -18,7 +18,7 @@ import pytest
 from pyflink.java_gateway import get_gateway
 
 from akdl.versions import FLINKS
-from bridge.flink.arrow_operators import _text
+from bridge.workarounds.java_text import java_text
 from operators.flink.java import ensure_java
 from tests.support.deadline import DEADLINE_S
 from tests.support.tensorflows import kept_folder, made_once
@@ -83,7 +83,7 @@ def test_a_text_compiles(text: pathlib.Path, jars: list[pathlib.Path], loader: A
     if "ModelProviderFactory" in source and jars[-1].name.startswith(("flink-python-1.", "flink-python-2.0.")):
         pytest.skip("Flink has ML_PREDICT since 2.1, so jars=['akdl'] is refused before")
     if "extends ChunkOperator" in source:
-        source = _text("ChunkOperator.java", text.name)
+        source = java_text("bridge.flink", "ChunkOperator", text.stem)
     if "GRPC." in source:
         source = source.replace("GRPC.", package_of_grpc(jars[-1]) + ".")
     # By reflection: py4j keeps methods by the names of classes, and would take those of another release.
