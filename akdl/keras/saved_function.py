@@ -72,30 +72,17 @@ class SavedFunction:
         reverse, as Keras itself allows.
         """
         # These names have no annotations, because AutoGraph cannot transform them.
-        inputs, chosen = self._inputs, features
-        if isinstance(inputs, Mapping):
-            if len(inputs) == 1 and not isinstance(features, Mapping):
-                features = {next(iter(inputs)): _single(features)}
-            if not isinstance(features, Mapping) or not set(inputs) <= set(features):
-                raise self._misfit(features)
-            chosen = {name: features[name] for name in inputs}
-        elif isinstance(inputs, (list, tuple)):
-            if isinstance(features, Mapping):
-                if not set(self.input_names) <= set(features):
-                    raise self._misfit(features)
-                features = [features[name] for name in self.input_names]
-            elif not isinstance(features, (list, tuple)):
-                features = [features]
-            if len(features) != len(inputs):
-                raise self._misfit(features)
-            chosen = list(features) if isinstance(inputs, list) else tuple(features)
+        names, by_name = self.input_names, isinstance(self._inputs, Mapping)
+        if isinstance(features, Mapping) and set(names) <= set(features):
+            # TensorFlow takes the values of a dict in the order of its sorted keys.
+            flat = [features[name] for name in (sorted(names) if by_name else names)]
+        elif isinstance(features, (list, tuple)) and not by_name:
+            flat = tf.nest.flatten(features)
         else:
-            if isinstance(features, Mapping) and set(self.input_names) <= set(features):
-                features = features[self.input_names[0]]
-            chosen = _single(features)
+            flat = [_single(features)]
         try:
-            tf.nest.assert_same_structure(inputs, chosen)
-            return tf.nest.map_structure(_as_input, chosen, inputs)
+            arranged = tf.nest.pack_sequence_as(self._inputs, flat)
+            return tf.nest.map_structure(_as_input, arranged, self._inputs)
         except (TypeError, ValueError) as error:
             raise self._misfit(features) from error
 
