@@ -7,7 +7,8 @@ Workers in step save checkpoints together, and their clocks do not agree on a st
 belong to the user's functions.
 """
 
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+import sys
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from akdl.near_names import near
 from akdl.user_code.config_file import ConfigError, named
@@ -27,7 +28,17 @@ PARAMETERS_FILE = "parameters.json"
 
 _STEPS, _SECS = "save_checkpoints_steps", "save_checkpoints_secs"
 _STEPS_IN_STEP = 1000
-_COUNTS = (_STEPS, "keep_checkpoint_max", "log_step_count_steps", "train_max_steps", "eval_steps")
+# Parameter to its least value and its rule in words, which say whether it is whole and may be null.
+_RULES: Mapping[str, Tuple[float, str]] = {
+    _STEPS: (1, "a whole number of 1 or more, or null"),
+    _SECS: (sys.float_info.min, "seconds above 0, or null"),
+    "keep_checkpoint_max": (0, "a whole number, or null; 0 and null keep all"),
+    "log_step_count_steps": (1, "a whole number of 1 or more, or null for no lines"),
+    "train_max_steps": (1, "a whole number of 1 or more, or null to train until the rows end"),
+    "eval_steps": (1, "a whole number of 1 or more, or null for all batches"),
+    "eval_start_delay_secs": (0, "seconds, 0 or more"),
+    "eval_throttle_secs": (0, "seconds, 0 or more"),
+}
 # Least likeness of a key and a name for a hint: `train_max_step` has 0.97, but `train_max_epochs`,
 # which means another thing, has 0.84.
 _NEAR = 0.87
@@ -43,9 +54,9 @@ def with_defaults(*layers: Optional[Mapping[str, object]], in_step: bool = False
     given: Dict[str, Any] = {}
     for layer in layers:
         given.update(layer or {})
-    for name in _COUNTS:
+    for name, (_, rule) in _RULES.items():
         # JSON and `--set` may write 1e4, which is a float although it counts steps.
-        if isinstance(given.get(name), float) and given[name].is_integer():
+        if "whole" in rule and isinstance(given.get(name), float) and given[name].is_integer():
             given[name] = int(given[name])
     params = dict(DEFAULTS, **given)
     mistakes = _near_names(given) + _wrong_values(params)
@@ -75,30 +86,18 @@ def _near_names(given: Mapping[str, object]) -> List[str]:
     return found
 
 
-def _wrong_values(params: Mapping[str, object]) -> List[str]:
+def _wrong_values(params: Mapping[str, Any]) -> List[str]:
     """List values outside of the rules; null is allowed for parameters whose text has it."""
-    rules: Dict[str, Tuple[Callable[[Any], bool], str]] = {
-        _STEPS: (_count, "a whole number of 1 or more, or null"),
-        _SECS: (lambda value: _seconds(value) and value > 0, "seconds above 0, or null"),
-        "keep_checkpoint_max": (lambda value: value == 0 or _count(value), "a whole number, or null; 0 and null keep all"),
-        "log_step_count_steps": (_count, "a whole number of 1 or more, or null for no lines"),
-        "train_max_steps": (_count, "a whole number of 1 or more, or null to train until the rows end"),
-        "eval_steps": (_count, "a whole number of 1 or more, or null for all batches"),
-        "eval_start_delay_secs": (_seconds, "seconds, 0 or more"),
-        "eval_throttle_secs": (_seconds, "seconds, 0 or more"),
-    }
+
+    def fits(value: Any, least: float, rule: str) -> bool:
+        if value is None:
+            return "null" in rule
+        # A bool is an int in Python, and refused.
+        kinds = int if "whole" in rule else (int, float)
+        return isinstance(value, kinds) and not isinstance(value, bool) and value >= least
+
     return [
-        f"{name}: expected {expected}, got {named(params[name])}"
-        for name, (fits, expected) in rules.items()
-        if not (fits(params[name]) or (params[name] is None and "null" in expected))
+        f"{name}: expected {rule}, got {named(params[name])}"
+        for name, (least, rule) in _RULES.items()
+        if not fits(params[name], least, rule)
     ]
-
-
-def _count(value: object) -> bool:
-    """Test for a whole number of at least 1; a bool is an int in Python, and refused."""
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
-
-
-def _seconds(value: object) -> bool:
-    """Test for a number of at least 0; a bool is an int in Python, and refused."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0
