@@ -14,9 +14,9 @@ from typing import Optional, Sequence
 COMMANDS = {
     "doctor": ("operators.tools.doctor:main", "flink", "check whether jobs can run here"),
     "env": ("operators.prepare.made_env:main", "flink", "make, list and remove Python environments of scripts"),
-    "estimator": ("akdl.estimator.estimator_command:main", "tf", "train an Estimator from four functions, without Flink"),
+    "estimator": ("akdl.runner_commands:estimator", "tf", "train an Estimator from four functions, without Flink"),
     "jars": ("operators.flink.jars:main", "flink", "get jars of connectors and formats"),
-    "keras": ("akdl.keras.keras_command:main", "tf", "train, evaluate or predict with awf_* callbacks, without Flink"),
+    "keras": ("akdl.runner_commands:keras", "tf", "train, evaluate or predict with awf_* callbacks, without Flink"),
     "replay": ("akdl.replay:main", "tf", "run a failed script again, on the rows that it read last"),
     "report": ("operators.tools.report:main", "flink", "make one HTML page of the record of a run"),
     "serve": ("operators.serve.rest_server:main", "tf and serve", "serve a model as TensorFlow Serving's REST API does"),

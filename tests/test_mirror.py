@@ -59,7 +59,7 @@ def test_no_module_is_long(package: str) -> None:
 
 # Modules that users import, and modules that every room of a package needs.
 ROOTS = {
-    "akdl": {"__main__", "entry", "features", "masking", "near_names", "replay", "testing", "tf_version", "versions"},
+    "akdl": {"__main__", "entry", "features", "masking", "near_names", "replay", "runner_commands", "testing", "tf_version", "versions"},
     "bridge": {"exceptions", "interrupts", "schema", "settings", "table_env"},
     "operators": {
         "batch_operator", "column_functions", "file_sources", "keras_sequential", "local_predictor", "model_function", "pipeline",

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from akdl.engine.run_config import read_cluster, read_task
 from akdl.tf_version import require_estimator
-from akdl.user_code.command_line import TrainingFailed
+from akdl.user_code.module import TrainingFailed
 
 
 def is_group(config: Any) -> bool:

@@ -25,7 +25,7 @@ from akdl.estimator.parameters import with_defaults
 from akdl.estimator.train_hooks import GraphChecks, ProgressLog, Report
 from akdl.runner.config import TaskConfig
 from akdl.tf_version import require_estimator
-from akdl.user_code.command_line import TrainingFailed
+from akdl.user_code.module import TrainingFailed
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ def train(
             nothing was started.
         akdl.user_code.module.UserModuleError: A function is missing, has a wrong signature or
             returns a wrong value; nothing was trained.
-        akdl.user_code.command_line.TrainingFailed: There are no rows to train on, the loss became
+        akdl.user_code.module.TrainingFailed: There are no rows to train on, the loss became
             NaN, or the model cannot be evaluated or exported.
         RuntimeError: This TensorFlow has no Estimator.
     """

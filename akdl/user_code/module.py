@@ -25,6 +25,10 @@ class UserModuleError(ValueError):
     """A function of the user's module is missing, or does not fit its arguments."""
 
 
+class TrainingFailed(RuntimeError):
+    """A training with the user's functions ended without a usable model."""
+
+
 class NotPythonError(UserModuleError):
     """A file cannot be imported as Python."""
 

@@ -20,7 +20,7 @@ import tempfile
 
 import digits
 
-from akdl.estimator.estimator_command import main
+from akdl.runner_commands import estimator as main
 
 here = pathlib.Path(__file__).parent
 

@@ -21,7 +21,7 @@ import tempfile
 
 import numpy as np
 
-from akdl.keras.keras_command import main
+from akdl.runner_commands import keras as main
 
 HERE = pathlib.Path(__file__).parent
 FEATURES, NOISE = 8, 2

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from akdl.estimator.estimator_command import main
+from akdl.runner_commands import estimator as main
 from akdl.user_code.module import load_module
 from tests.akdl.estimator.support import ENVIRONMENT, EXAMPLES, SCRIPTS, run_group, signature
 from tests.support.deadline import DEADLINE_S

@@ -152,7 +152,7 @@ def test_a_head_that_is_left_out_of_the_export_is_said(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_exported_is_kept_and_exported_by_the_next_run(tmp_path: Path) -> None:
-    from akdl.user_code.command_line import TrainingFailed
+    from akdl.user_code.module import TrainingFailed
 
     whole = linear_module()
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from akdl.keras.keras_command import main
+from akdl.runner_commands import keras as main
 from akdl.user_code.module import load_module
 from tests.akdl.keras.support import SCRIPTS, load, mlp_config
 from tests.support.deadline import DEADLINE_S

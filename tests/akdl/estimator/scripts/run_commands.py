@@ -5,7 +5,7 @@ import io
 import json
 import sys
 
-from akdl.estimator.estimator_command import main
+from akdl.runner_commands import estimator as main
 
 found = []
 for arguments in json.loads(sys.argv[1]):

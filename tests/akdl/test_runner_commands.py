@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from akdl.user_code.command_line import FAILED, INTERRUPTED, WRONG, say, settings
+from akdl.runner_commands import FAILED, INTERRUPTED, WRONG, say, settings
 from akdl.user_code.config_file import ConfigError
 
 
