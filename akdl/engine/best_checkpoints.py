@@ -4,15 +4,13 @@ TensorFlow's manager keeps the newest checkpoints and removes older ones in turn
 would be lost a few epochs later. A copy in a subfolder is out of the manager's reach.
 """
 
-import glob
 import json
 import math
 import os
 import shutil
 from typing import Any, Dict, Mapping, Optional
 
-import tensorflow as tf
-
+from akdl.engine.training_saves import files_of, record
 from akdl.storage.whole_file import WholeFile
 
 FOLDER = "best"
@@ -62,18 +60,14 @@ class BestCheckpoints:
         os.makedirs(self._folder, exist_ok=True)
         # The files come first, then their names, and old files are removed last. A process that is
         # killed in between leaves files too many, never a name without its files.
-        for path in glob.glob(glob.escape(checkpoint) + ".*"):
+        for path in files_of(checkpoint):
             # Each copy appears complete or not at all, as a reader may look at the folder at any
             # time.
             with open(path, "rb") as file, WholeFile(os.path.join(self._folder, os.path.basename(path))) as copy:
                 shutil.copyfileobj(file, copy)
         with WholeFile(os.path.join(self._folder, METRICS_FILE)) as metrics_file:
             metrics_file.write(json.dumps(ranked, indent=1).encode("utf-8"))
-        # The state file has names without folders, so that the folder can be moved.
-        tf.compat.v1.train.update_checkpoint_state(self._folder, next(iter(ranked)), list(ranked))
-        for name in set(known) - set(ranked):
-            for path in glob.glob(os.path.join(glob.escape(self._folder), glob.escape(name) + ".*")):
-                os.remove(path)
+        record(self._folder, next(iter(ranked)), list(ranked), set(known) - set(ranked))
         return True
 
     def _known(self) -> Dict[str, float]:

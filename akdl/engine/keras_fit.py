@@ -4,18 +4,18 @@ A process alone resumes inside an epoch, after the rows that it has trained on; 
 unfinished epoch.
 """
 
-import json
+import functools
 import logging
-import tempfile
 import time
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
 
-from akdl.engine.best_checkpoints import BestCheckpoints, best_checkpoints
+from akdl.engine.best_checkpoints import best_checkpoints
 from akdl.engine.epoch_end import EpochEnd
 from akdl.engine.strategy import is_parameter_server_strategy, sum_over_workers
+from akdl.engine.training_saves import restore, save
 from akdl.engine.training_watch import TrainingWatch
 from akdl.runner.config import TaskConfig
 from akdl.storage.checkpoint_folder import CheckpointFolder
@@ -127,26 +127,26 @@ class _Fit:
         )
 
     def run(self) -> Any:
-        if self._folder is None:
-            saved: Optional[_Saved] = None
-            progress = _Progress()
-        else:
-            # The chief writes all variables. Otherwise each parameter server writes its own part on
-            # its own host, where no other process finds it.
-            options = tf.train.CheckpointOptions("/job:chief/task:0") if self._by_servers else None
-            keep = self._plan.train_config.get("keep_checkpoint_max", 1)
-            saved = _Saved(self._model, self._folder, keep, self._task_config.work_dir, self._is_chief, options)
+        progress, model = _Progress(), self._model
+        if self._folder is not None:
+            self._folder.fetch()
+            # Keras 3 makes an optimizer's variables at the first step, and only variables that exist
+            # are restored.
+            if is_keras_3():
+                model.optimizer.build(model.trainable_variables)
             if self._is_chief:
                 self._folder.begin(self._task_config.attempt)
-            saved.restore(self._total)
-            progress = saved.progress
+            found = restore(self._folder.path, self._total, **self._saved())
+            if found is not None:
+                vars(progress).update(found[1])
+                logger.info("resumed from %s: %d epochs, %d steps", found[0], progress.epoch, progress.step)
         if not self._is_alone:
             progress.batch = 0
         watch = TrainingWatch(self._task_config, self._folder, self._is_chief, self._total)
         if self._plan.steps is not None:
             watch.total_steps = self._plan.epochs * self._plan.steps
         kind = _EpochCallback if self._by_servers else _StepCallback
-        callback = kind(progress, watch, saved, self._best if self._is_chief else None, self._plan, self._is_alone)
+        callback = kind(progress, watch, functools.partial(self._save, progress), self._plan, self._is_alone)
         count_metrics_once(self._model)
         history = tf.keras.callbacks.History()
         history.set_model(self._model)
@@ -182,6 +182,26 @@ class _Fit:
         history.epoch = list(range(len(next(iter(history.history.values()), []))))
         return history
 
+    def _saved(self) -> Dict[str, Any]:
+        """Return what a checkpoint has, and how TensorFlow writes and reads it."""
+        # The chief writes all variables. Otherwise each parameter server writes its own part on its
+        # own host, where no other process finds it.
+        options = tf.train.CheckpointOptions("/job:chief/task:0") if self._by_servers else None
+        return {"options": options, "model": self._model, "optimizer": self._model.optimizer}
+
+    def _save(self, progress: "_Progress", logs: Optional[Mapping[str, object]] = None) -> None:
+        """Write a checkpoint, which may be a best one by the logs of its epoch."""
+        if self._folder is None:
+            return
+        keep = self._plan.train_config.get("keep_checkpoint_max", 1)
+        path = save(self._folder.path, keep, self._is_chief, vars(progress), **self._saved())
+        if path is None:
+            return
+        if self._best is not None and logs is not None:
+            # The copy comes before `publish`, so that an address receives both at once.
+            self._best.offer(path, logs)
+        self._folder.publish()
+
     def _next_call(self, progress: "_Progress") -> Tuple[Any, int, Optional[int], Optional[EpochEnd]]:
         """Return data, last epoch, steps and closing callback of the next call of `model.fit`."""
         (epoch, batch), (epochs, steps) = (progress.epoch, progress.batch), self._plan[2:4]
@@ -202,104 +222,31 @@ class _Fit:
         return end.data, epochs, None, end
 
 
-class _Progress(tf.train.experimental.PythonState):  # type: ignore[misc]
+class _Progress:
     """Progress of the training, a part of each checkpoint.
 
     It has `batch` steps of epoch `epoch`, and the logs of earlier epochs.
     """
 
     def __init__(self) -> None:
-        super().__init__()
-        self.epoch = self.batch = self.step = self.saves = 0
+        self.epoch = self.batch = self.step = 0
         self.logs: List[Dict[str, Any]] = []
 
     def next_epoch(self) -> None:
         self.epoch, self.batch = self.epoch + 1, 0
-
-    def serialize(self) -> str:
-        return json.dumps([self.epoch, self.batch, self.step, self.saves, list(self.logs)])
-
-    def deserialize(self, string_value: Any) -> None:
-        self.epoch, self.batch, self.step, self.saves, self.logs = json.loads(string_value)
-
-
-class _Saved:
-    """The checkpoints of a training: their folder, what is in them, and their numbers."""
-
-    def __init__(
-        self, model: Any, folder: CheckpointFolder, keep: Optional[int], work_dir: str, is_chief: bool, options: object
-    ) -> None:
-        self.folder, self._is_chief, self._options = folder, is_chief, options
-        self.progress = _Progress()
-        folder.fetch()
-        # Keras 3 makes an optimizer's variables at the first step, and only variables that exist
-        # are restored.
-        if is_keras_3():
-            model.optimizer.build(model.trainable_variables)
-        self._checkpoint = tf.train.Checkpoint(model=model, optimizer=model.optimizer, progress=self.progress)
-        # All workers have to read variables that are sums over workers, so all write a checkpoint;
-        # only the chief's is used. The name is hidden, because the folder is not the script's: a
-        # warning lists files that a script leaves.
-        path = folder.path if is_chief else tempfile.mkdtemp(prefix=".", dir=work_dir)
-        keep = (keep or None) if is_chief else 1
-        self._manager = tf.train.CheckpointManager(self._checkpoint, path, keep, checkpoint_name="checkpoint")
-
-    def restore(self, total: Optional[Callable[[List[float]], List[float]]]) -> None:
-        """Restore the latest checkpoint, if there is one; all workers in step have to call this.
-
-        Hosts with folders of their own would otherwise continue from different steps. No error
-        would show this: the sums of gradients fit whatever the weights are.
-        """
-        path = tf.train.latest_checkpoint(self.folder.path)
-        if total is not None:
-            number = -1.0 if path is None else float(path.rpartition("-")[2])
-            count, numbers = total([1.0, number])
-            # If all numbers are equal, their sum is a multiple of each of them.
-            if numbers != count * number:
-                raise ValueError(
-                    f"the workers see different checkpoints in {self.folder.path}: set checkpointDir to a folder that all "
-                    "hosts share, or to an address of a storage"
-                )
-        if path is None:
-            return
-        try:
-            self._checkpoint.restore(path, options=self._options).assert_existing_objects_matched()
-        except (AssertionError, ValueError) as error:
-            raise ValueError(
-                f"{path} belongs to another model or another optimizer: {str(error).splitlines()[0]}; to train from the "
-                "start, choose another checkpointDir"
-            ) from error
-        progress = self.progress
-        logger.info("resumed from %s: %d epochs, %d steps", path, progress.epoch, progress.step)
-
-    def save(self) -> Optional[str]:
-        """Write a checkpoint and return its path, on the chief.
-
-        All workers in step have to call this.
-        """
-        self.progress.saves += 1
-        path: str = self._manager.save(checkpoint_number=self.progress.saves, options=self._options)
-        return path if self._is_chief else None
 
 
 class _EpochCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
     """Counts, reports and saves at the ends of epochs; for parameter servers."""
 
     def __init__(
-        self,
-        progress: _Progress,
-        watch: TrainingWatch,
-        saved: Optional[_Saved],
-        best: Optional[BestCheckpoints],
-        plan: Plan,
-        is_alone: bool,
+        self, progress: _Progress, watch: TrainingWatch, save: Callable[..., None], plan: Plan, is_alone: bool
     ) -> None:
         super().__init__()
         # Otherwise Keras converts the logs for this callback, which reads all metrics from the
         # device after each step.
         self._supports_tf_logs = True
-        self._progress, self._watch, self._saved, self._best = progress, watch, saved, best
-        self._plan = plan
+        self._progress, self._watch, self._write, self._plan = progress, watch, save, plan
         # Checkpoints inside an epoch are of use only to a process that can resume there.
         self._every_steps = plan.train_config.get("save_checkpoints_steps") if is_alone else None
         self._every_secs, self._saved_at = plan.every_secs if is_alone else None, time.monotonic()
@@ -331,16 +278,9 @@ class _EpochCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._watch.step_end(self._progress.step, dict)
         self.model.stop_training = self.model.stop_training or self._watch.stop
 
-    def _save(self, values: Optional[Mapping[str, object]] = None) -> None:
-        if self._saved is None:
-            return
-        path, self._saved_at = self._saved.save(), time.monotonic()
-        if path is None:
-            return
-        if self._best is not None and values is not None:
-            # The copy comes before `publish`, so that an address receives both at once.
-            self._best.offer(path, values)
-        self._saved.folder.publish()
+    def _save(self, logs: Optional[Mapping[str, object]] = None) -> None:
+        self._write(logs)
+        self._saved_at = time.monotonic()
 
 
 class _StepCallback(_EpochCallback):

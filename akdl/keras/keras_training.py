@@ -5,18 +5,17 @@ called by all workers in the same order, or all of them hang.
 """
 
 import logging
-import os
 import random
 import tempfile
 import time
-from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Union
 
 import numpy as np
 import tensorflow as tf
 
+from akdl.engine.training_saves import CheckpointError, latest, restore, save
 from akdl.engine.training_watch import TrainingWatch
 from akdl.engine.writable import try_folder
-from akdl.keras import checkpoint
 from akdl.keras.callbacks import CheckpointSettings, Training, checkpoint_settings, make_callbacks
 from akdl.keras.data import DatasetSource, Part, Passes
 from akdl.keras.loop import LossError, Objective, TrainStep, VariableGroups, require_finite_weights
@@ -259,33 +258,25 @@ class _KerasTraining:
         All workers take part, as some variables are sums over workers.
         """
         group, training, passes = self._group, self._training, self._passes
-        arrays: Dict[str, Any] = {}
-        states = [
-            checkpoint.split_state(callback.state(), f"callback{number}/", arrays)
-            for number, callback in enumerate(self._callbacks)
-        ]
-        with group.strategy.scope():
-            for prefix, variables in self._variables():
-                arrays.update(checkpoint.values_of(prefix, variables))
-        arrays["metrics"] = group.sum(self._metrics.state())
         # Each worker fills its own row, and the sum has all rows.
         places = np.zeros([group.ranks, 2])
         places[group.rank] = passes.number, passes.steps_in_pass
-        progress = {
+        values = {
             "history": self._history,
             "steps": training.steps,
             "steps_in_epoch": passes.steps_in_epoch,
             "places": group.sum(places).astype(int).tolist(),
+            "metrics": group.sum(self._metrics.state()),
             "loss": [float(self._step.losses.numpy()), self._rows],
             "seed": self._seed,
             "rates": [learning_rate(optimizer) for optimizer in training.optimizers],
             "kinds": self._kinds(),
-            "callbacks": states,
+            "callbacks": [callback.state() for callback in self._callbacks],
         }
-        if group.is_chief:
-            checkpoint.save(settings.path, training.steps, arrays, progress, settings.keep)
-            if self._folder is not None:
-                self._folder.publish()
+        with group.strategy.scope():
+            save(settings.path, settings.keep, group.is_chief, values, **self._variables())
+        if group.is_chief and self._folder is not None:
+            self._folder.publish()
         # All workers wait here, so that the file exists when they go on.
         group.sum(0)
 
@@ -294,45 +285,36 @@ class _KerasTraining:
 
     def _resume(self, settings: CheckpointSettings) -> None:
         group, training, passes = self._group, self._training, self._passes
-        path = checkpoint.latest(settings.path)
-        # Hosts with folders of their own would resume from different steps, or some of them from
-        # the start.
-        number = -1 if path is None else int("".join(filter(str.isdigit, os.path.basename(path))))
-        if group.sum(number) != number * group.ranks:
-            raise checkpoint.CheckpointError(
-                f"the workers see different checkpoints in {settings.path}: set the path of the checkpoint callback to a "
-                "folder that all workers share"
-            )
-        if path is None:
+        with group.strategy.scope():
+            found = restore(settings.path, group.sum, is_whole=True, **self._variables())
+        if found is None:
             return
-        arrays, progress = checkpoint.load(path)
-        if progress.get("kinds") != self._kinds():
-            raise checkpoint.CheckpointError(
+        path, values = found
+        if values["kinds"] != self._kinds():
+            raise CheckpointError(
                 f"{path} belongs to a training with other callbacks: use the same callbacks, or choose another checkpoint path"
             )
-        self._history = progress["history"]
-        training.steps = progress["steps"]
+        self._history = values["history"]
+        training.steps = values["steps"]
         if self._config.get("seed") is None:
-            self._seed = passes.seed = progress["seed"]
-        places = progress["places"]
+            self._seed = passes.seed = values["seed"]
+        places = values["places"]
         # Another number of workers has other shares. The same number of steps skips the same rows
         # if the order of rows is fixed.
         passes.number, passes.steps_in_pass = places[group.rank] if len(places) == group.ranks else max(places)
-        passes.steps_in_epoch = progress["steps_in_epoch"]
+        passes.steps_in_epoch = values["steps_in_epoch"]
         with group.strategy.scope():
-            for prefix, variables in self._variables():
-                checkpoint.assign(path, prefix, variables, arrays)
-            for optimizer, rate in zip(training.optimizers, progress["rates"]):
+            for optimizer, rate in zip(training.optimizers, values["rates"]):
                 if rate is not None:
                     set_learning_rate(optimizer, rate)
-        loss, self._rows = progress["loss"]
+        loss, self._rows = values["loss"]
         self._step.losses.assign(loss)
         # The checkpoint has the sum over all workers. If each of them took it, it would be counted
         # several times.
         if group.is_chief:
-            self._metrics.set_state(arrays["metrics"])
-        for index, (callback, state) in enumerate(zip(self._callbacks, progress["callbacks"])):
-            callback.restore(checkpoint.join_state(state, f"callback{index}/", arrays))
+            self._metrics.set_state(values["metrics"])
+        for callback, state in zip(self._callbacks, values["callbacks"]):
+            callback.restore(state)
         training.stop = any(callback.stopped for callback in self._callbacks)
         self._report(f"resumed from {path}: {len(self._history)} epochs, {training.steps} steps")
         if training.stop and len(self._history) < training.epochs:
@@ -341,13 +323,18 @@ class _KerasTraining:
                 f"{len(self._history)} ({self._stopped_by()}); raise its patience to continue, or use another checkpoint path"
             )
 
-    def _variables(self) -> List[Tuple[str, Any]]:
-        found = [("model/", list(self._training.model.variables))]
+    def _variables(self) -> Dict[str, List[Any]]:
+        """Return the variables of model and optimizers, which a checkpoint has in this order.
+
+        Lists of them, and not the objects, because Keras 3 hides the states of random generators
+        from TensorFlow.
+        """
+        found = {"model": self._training.model.variables}
         for number, optimizer in enumerate(self._training.optimizers):
             # This is a method in older versions of Keras.
             own = optimizer.variables
-            found.append((f"optimizer{number}/", list(own() if callable(own) and not isinstance(own, list) else own)))
-        return found
+            found[f"optimizer{number}"] = own() if callable(own) and not isinstance(own, list) else own
+        return {name: [one if isinstance(one, tf.Variable) else one.value for one in own] for name, own in found.items()}
 
     def _export(self) -> Optional[str]:
         path = self._config.get("save_path")
@@ -383,7 +370,7 @@ class _KerasTraining:
         reason = "another worker failed" if problem is None else f"{type(problem).__name__}: {problem}"
         return (
             f"the model is trained, but could not be saved to {path}: {reason}. Its checkpoint is "
-            f"{checkpoint.latest(settings.path)}: to save it without training again, run again with the checkpoint callback "
+            f"{latest(settings.path)}: to save it without training again, run again with the checkpoint callback "
             f"and the path {settings.path}"
         )
 

@@ -7,8 +7,8 @@ in the place of a folder is found in the first second instead.
 import os
 from typing import Any, List, Mapping, Optional, Sequence
 
+from akdl.engine.training_saves import latest
 from akdl.engine.writable import try_folder
-from akdl.keras import checkpoint
 from akdl.keras.callbacks import CheckpointSettings, TensorBoard
 from akdl.keras.workers import Group
 from akdl.user_code.config_file import ConfigError
@@ -40,7 +40,7 @@ def wrong_train_targets(
         )
     if settings is not None:
         reasons[f"callbacks: checkpoints cannot be written to {settings.path}"] = reason = try_folder(settings.path)
-        last = None if reason else checkpoint.latest(settings.path)
+        last = None if reason else latest(settings.path)
         if last is not None and not settings.resume:
             reasons["callbacks: checkpoint has resume false"] = (
                 f"{settings.path} holds checkpoints of another training, up to {os.path.basename(last)}; remove them, choose "

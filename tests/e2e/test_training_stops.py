@@ -33,7 +33,7 @@ def test_it_ends_as_a_success_with_the_model_so_far(tmp_path: Path) -> None:
     trained = points(getMLEnv().btenv, 60).link(op)
 
     def stop_when_it_trains() -> None:
-        wait_until(lambda: any(checkpoints.glob("*.npz")), "it trains", 3 * DEADLINE_S)
+        wait_until(lambda: any(checkpoints.glob("*.index")), "it trains", 3 * DEADLINE_S)
         op.stop()
 
     stopper = threading.Thread(target=stop_when_it_trains)

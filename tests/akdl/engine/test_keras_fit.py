@@ -198,13 +198,13 @@ def test_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("is_chief", [False, True])
 def test_checkpoints_in_the_work_folder_are_not_said_to_be_files_of_the_script(tmp_path: Path, is_chief: bool) -> None:
-    from akdl.engine.keras_fit import _Saved
+    from akdl.engine.training_saves import save
 
     warnings = ScriptWarnings(str(tmp_path))
     warnings.watch_files()
     folder = CheckpointFolder(f"memory://keras-fit/of-worker-{is_chief}", str(tmp_path))
-    _Saved(compiled(), folder, None, str(tmp_path), is_chief, None).save()
-    assert len(list(tmp_path.rglob("checkpoint-1.index"))) == 1 and warnings.sentences() == []
+    save(folder.path, None, is_chief, {}, model=compiled())
+    assert len(list(tmp_path.rglob("checkpoint-1.index"))) == is_chief and warnings.sentences() == []
 
 
 def test_what_cannot_be(tmp_path: Path) -> None:

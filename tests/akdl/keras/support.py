@@ -100,11 +100,12 @@ def load(path: Any) -> Any:
 
 
 def weights_in(folder: Path) -> list[Any]:
-    """Return the model's variables in the last checkpoint."""
-    from akdl.keras import checkpoint
+    """Return the model's variables in the last checkpoint, in their order."""
+    import tensorflow as tf
 
-    arrays, _ = checkpoint.load(str(checkpoint.latest(str(folder))))
-    return [arrays[f"model/{number}"] for number in range(sum(name.startswith("model/") for name in arrays))]
+    reader = tf.train.load_checkpoint(str(folder))
+    count = sum(name.startswith("model/") for name in reader.get_variable_to_shape_map())
+    return [reader.get_tensor(f"model/{number}/.ATTRIBUTES/VARIABLE_VALUE") for number in range(count)]
 
 
 def without_val(config: dict[str, Any]) -> dict[str, Any]:

@@ -71,21 +71,20 @@ def test_early_stopping_the_best_weights() -> None:
     assert run.weights() == [1]
 
 
-def test_early_stopping_goes_on_from_its_state() -> None:
-    import json
-
+def test_early_stopping_goes_on_from_its_state(tmp_path: Path) -> None:
     import numpy as np
 
-    from akdl.keras.checkpoint import join_state, split_state
+    from akdl.engine.training_saves import restore, save
 
     spec = {"name": "early_stopping", "args": {"patience": 3, "restore_best_weights": True}}
     first, second, run = make(spec), make(spec), training()
     run.set_weights([np.array(5.0)])
     first.epoch_end(run, 0, {"val_loss": 1.0})
     first.epoch_end(run, 1, {"val_loss": 2.0})
-    arrays: dict[str, Any] = {}
-    plain = json.loads(json.dumps(split_state(first.state(), "callback0/", arrays)))
-    second.restore(join_state(plain, "callback0/", arrays))
+    save(str(tmp_path), 1, True, {"state": first.state()})
+    found = restore(str(tmp_path), None)
+    assert found is not None
+    second.restore(found[1]["state"])
     assert epochs(second, run, [2.0, 2.0, 2.0]) == 2
     second.end(run)
     assert run.weights() == [np.array(5.0)]

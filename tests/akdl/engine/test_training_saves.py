@@ -1,0 +1,65 @@
+"""Checkpoints of Keras trainings: variables and values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+
+
+def variables(*values: Any) -> list[Any]:
+    import tensorflow as tf
+
+    return [tf.Variable(value) for value in values]
+
+
+def test_variables_and_values_come_back(tmp_path: Path) -> None:
+    from akdl.engine.training_saves import latest, restore, save
+
+    values = {"history": [{"loss": 0.1}], "seed": None, "arrays": [np.arange(6.0).reshape(2, 3), np.array(3, np.int64)]}
+    path = save(str(tmp_path), 1, True, values, model=variables([1.0], [[2.0]]))
+    assert latest(str(tmp_path)) == path
+    model = variables([0.0], [[0.0]])
+    found = restore(str(tmp_path), None, is_whole=True, model=model)
+    assert found is not None and found[0] == path
+    assert [one.numpy().tolist() for one in model] == [[1.0], [[2.0]]]
+    arrays = found[1].pop("arrays")
+    assert found[1] == {"history": [{"loss": 0.1}], "seed": None}
+    assert [(one.dtype, one.tolist()) for one in arrays] == [(one.dtype, one.tolist()) for one in values["arrays"]]
+
+
+def test_only_the_newest_checkpoints_are_kept(tmp_path: Path) -> None:
+    from akdl.engine.training_saves import latest, restore, save
+
+    for number in range(11):
+        assert save(str(tmp_path), 2, False, {"number": number}, model=variables(1.0)) is None, "only the chief's is used"
+        save(str(tmp_path), 2, True, {"number": number}, model=variables(1.0))
+    assert sorted(path.name for path in tmp_path.glob("*.index")) == ["checkpoint-10.index", "checkpoint-11.index"]
+    assert len(list(tmp_path.iterdir())) == 5, "two files each, and their list"
+    assert latest(str(tmp_path)) == str(tmp_path / "checkpoint-11")
+    save(str(tmp_path), None, True, {"number": 11}, model=variables(1.0))
+    assert len(list(tmp_path.glob("*.index"))) == 3, "None keeps all"
+    found = restore(str(tmp_path), None, model=variables(0.0))
+    assert found is not None and found[1] == {"number": 11}
+
+
+def test_a_folder_without_checkpoints(tmp_path: Path) -> None:
+    from akdl.engine.training_saves import latest, restore
+
+    assert latest(str(tmp_path)) is None and latest(str(tmp_path / "missing")) is None
+    assert restore(str(tmp_path), lambda values: [2 * value for value in values]) is None
+
+
+def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
+    from akdl.engine.training_saves import CheckpointError, restore, save
+
+    save(str(tmp_path), 1, True, {}, model=variables([1.0], [[2.0]]))
+    for model in (variables([0.0, 0.0], [[0.0]]), variables([0.0]), variables([0.0], [[0.0]], [0.0])):
+        with pytest.raises(CheckpointError, match="checkpoint-1 belongs to another model or another optimizer"):
+            restore(str(tmp_path), None, is_whole=True, model=model)
+    with pytest.raises(CheckpointError, match="the workers see different checkpoints"):
+        restore(str(tmp_path), lambda values: [2.0, 1.0], model=variables([1.0], [[2.0]]))
