@@ -6,7 +6,7 @@ so they ignore requests.
 
 import logging
 import time
-from typing import Any, Callable, Dict, List, Mapping, Optional
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 import tensorflow as tf
 
@@ -18,6 +18,7 @@ from akdl.storage.checkpoint_folder import CheckpointFolder, refuse_pattern
 
 logger = logging.getLogger(__name__)
 
+Report = Callable[[str], None]
 # A function of the path of a checkpoint and its metrics.
 Evaluated = Callable[[str, Mapping[str, Any]], object]
 
@@ -37,6 +38,7 @@ class EstimatorWatch:
         receivers: Receive each evaluation. With them, even if there are none in the list, a process
             alone evaluates during the training. In a group the evaluator does, because all workers
             would wait for the chief.
+        lines: Receives the lines of a `StepHook`, one every `every_steps` steps; None for no lines.
     """
 
     def __init__(
@@ -45,7 +47,9 @@ class EstimatorWatch:
         task_config: Optional[TaskConfig],
         train_config: Mapping[str, Any],
         eval_spec: Any = None,
-        receivers: Optional[List[Evaluated]] = None,
+        receivers: Optional[Sequence[Evaluated]] = None,
+        lines: Optional[Report] = None,
+        every_steps: Optional[int] = None,
     ) -> None:
         refuse_pattern(estimator.model_dir)
         self._folder: Optional[CheckpointFolder] = None
@@ -76,7 +80,8 @@ class EstimatorWatch:
             )
         watch = TrainingWatch(task_config, None if in_step else self._folder)
         watch.total_steps = train_config.get("max_steps")
-        self.hooks: List[_WatchHook] = [_WatchHook(watch, getattr(config.train_distribute, "num_replicas_in_sync", 1))]
+        replicas = getattr(config.train_distribute, "num_replicas_in_sync", 1)
+        self.hooks = [StepHook(watch, replicas, lines, every_steps)]
         is_evaluated = best is not None or (receivers is not None and not is_group(config))
         receive_all = [*([] if best is None else [best.offer]), *(receivers or [])]
         self._evaluations = None if eval_spec is None else _Evaluations(estimator, eval_spec, receive_all)
@@ -107,35 +112,55 @@ class EstimatorWatch:
         return None if self._evaluations is None else self._evaluations.of_last_checkpoint()
 
 
-class _WatchHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
-    def __init__(self, watch: TrainingWatch, replicas: int) -> None:
-        self._watch, self._replicas = watch, replicas
+class StepHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
+    """Passes the steps on to a watch, and writes a line with loss and speed every `every_steps` steps.
+
+    The loss is read from the device, which takes time, so it is requested only for steps with a
+    report or a line.
+    """
+
+    def __init__(
+        self, watch: TrainingWatch, replicas: int = 1, lines: Optional[Report] = None, every_steps: Optional[int] = None
+    ) -> None:
+        self._watch, self._replicas, self._lines, self._every = watch, replicas, lines, every_steps
+        self._own_steps, self._last = 0, 0.0
 
     def begin(self) -> None:
         graph = tf.compat.v1.get_default_graph()
         # Estimators take the mean of the replicas' losses if an optimizer of TensorFlow 1 does so,
         # and otherwise their sum. The reported loss is the mean in both cases.
         replicas = 1 if getattr(graph, "_is_loss_scaled_by_optimizer", False) else self._replicas
-        self._fetches = {"step": tf.compat.v1.train.get_global_step()}
+        self._step, self._fetches = tf.compat.v1.train.get_global_step(), {}
         losses = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.LOSSES)
         # The Estimator adds the loss of the whole training to the collection last.
         if losses and isinstance(losses[-1], tf.Tensor):
             self._fetches["loss"] = losses[-1] / replicas
 
     def before_run(self, run_context: Any) -> Any:
-        # A fetched loss is read from the device, so it is requested only for steps with a report.
-        return tf.compat.v1.train.SessionRunArgs(self._fetches) if self._watch.is_report_due() else None
+        self._has_line = bool(self._every and (self._own_steps == 0 or (self._own_steps + 1) % self._every == 0))
+        is_due = self._has_line or self._watch.is_report_due()
+        return tf.compat.v1.train.SessionRunArgs(self._fetches) if is_due else None
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        if run_values.results is not None:
-            found = dict(run_values.results)
-            self._watch.report(int(found.pop("step")), found)
+        self._own_steps += 1
+        found = run_values.results
+        if found is not None:
+            step, now = int(run_context.session.run(self._step)), time.monotonic()
+            self._watch.report(step, found)
+            if self._has_line and self._lines is not None and self._every:
+                # The first line comes after a single step, so there is no interval whose speed it
+                # could report.
+                speed = "" if self._own_steps == 1 else f"  {self._every / max(now - self._last, 1e-9):.1f} steps/s"
+                self._last = now
+                self._lines(f"step {step}" + "".join(f"  loss {loss:.6g}" for loss in found.values()) + speed)
         self._watch.look()
         if self._watch.stop:
             run_context.request_stop()
 
     def end(self, session: Any) -> None:
-        self._watch.report(int(session.run(self._fetches["step"])), {})
+        self._watch.report(int(session.run(self._step)), {})
+        if self._lines is not None and not self._own_steps:
+            self._lines("this process made no step: its train_input_fn gives no batch, or other workers made all steps")
 
 
 class _Evaluations(tf.compat.v1.train.CheckpointSaverListener):  # type: ignore[misc]

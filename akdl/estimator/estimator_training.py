@@ -12,17 +12,17 @@ import logging
 import math
 import os
 import sys
-from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional
+from typing import Any, Dict, Mapping, NamedTuple, Optional
 
 import tensorflow as tf
 
 from akdl.engine import estimator_group
-from akdl.engine.estimator_watch import EstimatorWatch
+from akdl.engine.estimator_watch import EstimatorWatch, Report
 from akdl.engine.run_config import generate_run_config, in_step_workers
 from akdl.estimator.dry_run import Serving, try_evaluation, try_export, try_folders
 from akdl.estimator.four_functions import Functions
 from akdl.estimator.parameters import with_defaults
-from akdl.estimator.train_hooks import GraphChecks, ProgressLog, Report
+from akdl.estimator.train_hooks import GraphChecks
 from akdl.runner.config import TaskConfig
 from akdl.tf_version import require_estimator
 from akdl.user_code.module import TrainingFailed
@@ -88,7 +88,7 @@ def train(
     settings = with_defaults(params, in_step=workers > 0)
     functions = Functions(module, path, settings)
     estimator = module_of_estimators.Estimator(
-        _model_fn(functions, settings["log_step_count_steps"], report),
+        functions.model,
         config=generate_run_config(
             # 0 stands for all cores, unless the environment sets a number.
             intra_op_parallelism_threads=0,
@@ -108,7 +108,8 @@ def train(
     )
 
     # The watch may move the Estimator to the operator's folder, so its folder is read afterwards.
-    watch = EstimatorWatch(estimator, task_config, {}, eval_spec, [functools.partial(_report_evaluation, report)])
+    receivers = [functools.partial(_report_evaluation, report)]
+    watch = EstimatorWatch(estimator, task_config, {}, eval_spec, receivers, report, settings["log_step_count_steps"])
     config, model_dir = estimator.config, estimator.model_dir
     export_dir = export_dir or os.path.join(model_dir, "export")
     serving = Serving({}, False)
@@ -195,15 +196,3 @@ def _finish(estimator: Any, functions: Functions, watch: EstimatorWatch, export_
         ) from error
     report(f"exported to {exported}")
     return Result(int(metrics["global_step"]), metrics, exported)
-
-
-def _model_fn(functions: Functions, every_steps: Optional[int], report: Report) -> Callable[..., Any]:
-    """Wrap the user's `model_fn`, so that training reports its progress."""
-
-    def model_fn(features: Any, labels: Any, mode: str, config: Any) -> Any:
-        spec = functions.model(features, labels, mode, config)
-        if mode != tf.estimator.ModeKeys.TRAIN or every_steps is None or getattr(spec, "loss", None) is None:
-            return spec
-        return spec._replace(training_hooks=[*spec.training_hooks, ProgressLog(spec.loss, every_steps, report)])
-
-    return model_fn

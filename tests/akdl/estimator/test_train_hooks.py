@@ -29,26 +29,26 @@ def run(steps: int, make_hook: Any) -> None:
 
 @pytest.mark.parametrize(("steps", "shown"), [(5, ["step 1", "step 2", "step 4"]), (1, ["step 1"])])
 def test_progress_lines(steps: int, shown: list[str]) -> None:
-    from akdl.estimator.train_hooks import ProgressLog
-
     lines: list[str] = []
-    run(steps, lambda step: ProgressLog(_loss(), 2, lines.append))
+    run(steps, lambda step: progress(lines))
     assert [line.split("  ")[0] for line in lines] == shown
     assert all(line.split("  ")[1] == "loss 0.5" for line in lines)
     assert "steps/s" not in lines[0] and all("steps/s" in line for line in lines[1:])
 
 
-def _loss() -> Any:
+def progress(lines: list[str]) -> Any:
     import tensorflow.compat.v1 as tf
 
-    return tf.constant(0.5)
+    from akdl.engine.estimator_watch import StepHook
+    from akdl.engine.training_watch import TrainingWatch
+
+    tf.add_to_collection(tf.GraphKeys.LOSSES, tf.constant(0.5))
+    return StepHook(TrainingWatch(None, None), lines=lines.append, every_steps=2)
 
 
 def test_a_process_without_steps_says_so() -> None:
-    from akdl.estimator.train_hooks import ProgressLog
-
     lines: list[str] = []
-    run(0, lambda step: ProgressLog(_loss(), 2, lines.append))
+    run(0, lambda step: progress(lines))
     assert lines == ["this process made no step: its train_input_fn gives no batch, or other workers made all steps"]
 
 
