@@ -17,7 +17,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Seque
 from akdl.estimator.parameters import PARAMETERS_FILE, with_defaults
 from akdl.keras.task_configs import EVALUATE, TASKS, TRAIN
 from akdl.tf_version import EstimatorMissing, require_estimator
-from akdl.user_code.config_file import ConfigError, read_config, set_value
+from akdl.user_code.config_file import Config, ConfigError, read_config, set_value
 from akdl.user_code.module import TrainingFailed, UserModuleError, load_module
 
 # The task began and failed.
@@ -37,11 +37,11 @@ _ABOUT_ESTIMATOR = (
     "Train an Estimator from model_fn, train_input_fn, eval_input_fn and serving_input_receiver_fn, evaluate it, and export it "
     "as a SavedModel. A second run with the same --model-dir resumes from the last checkpoint."
 )
-_KERAS: Mapping[str, Mapping[str, Any]] = {
+_KERAS: Mapping[str, Config] = {
     "config": {"metavar": "CONFIG", "help": "JSON file with the task config"},
     "--data-path": {"metavar": "DIR", "help": "the value of ${DATA_PATH}$ in the config"},
 }
-_ESTIMATOR: Mapping[str, Mapping[str, Any]] = {
+_ESTIMATOR: Mapping[str, Config] = {
     "--path": {"required": True, "help": "the argument `path` of the input functions: a file or folder of data"},
     "--params": {
         "metavar": "FILE",
@@ -50,7 +50,7 @@ _ESTIMATOR: Mapping[str, Mapping[str, Any]] = {
     "--model-dir": {"required": True, "metavar": "DIR", "help": "folder of the checkpoints"},
     "--export-dir": {"metavar": "DIR", "help": "folder of exports; by default `export` in the model dir"},
 }
-_BOTH: Mapping[str, Mapping[str, Any]] = {
+_BOTH: Mapping[str, Config] = {
     "--module": {"required": True, "metavar": "FILE", "help": "Python file with the user's functions"},
     "--set": {
         "action": "append",
@@ -77,7 +77,7 @@ def _run(
     name: str,
     about: str,
     tasks: Sequence[str],
-    options: Mapping[str, Mapping[str, Any]],
+    options: Mapping[str, Config],
     run: Callable[[Any], None],
     failure: Type[Exception],
     arguments: Optional[List[str]],

@@ -12,6 +12,7 @@ from typing import Any, Dict, Mapping, Optional
 
 from akdl.engine.training_saves import files_of, record
 from akdl.storage.whole_file import WholeFile
+from akdl.user_code.config_file import Config
 
 FOLDER = "best"
 METRICS_FILE = "metrics.json"
@@ -79,7 +80,7 @@ class BestCheckpoints:
         return known
 
 
-def best_checkpoints(train_config: Mapping[str, Any], folder: Optional[str], metric: str) -> Optional[BestCheckpoints]:
+def best_checkpoints(train_config: Config, folder: Optional[str], metric: str) -> Optional[BestCheckpoints]:
     """Read the keys of a train config.
 
     The result is None without `keep_best_checkpoints`. `metric` is the default metric.

@@ -15,6 +15,7 @@ from akdl.engine.estimator_group import is_chief, is_group
 from akdl.engine.training_watch import TrainingWatch
 from akdl.runner.config import TaskConfig
 from akdl.storage.checkpoint_folder import CheckpointFolder, refuse_pattern
+from akdl.user_code.config_file import Config
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ class EstimatorWatch:
         self,
         estimator: Any,
         task_config: Optional[TaskConfig],
-        train_config: Mapping[str, Any],
+        train_config: Config,
         eval_spec: Any = None,
         receivers: Optional[Sequence[Evaluated]] = None,
         lines: Optional[Report] = None,

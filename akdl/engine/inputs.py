@@ -13,6 +13,7 @@ from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Set, Tuple
 import tensorflow as tf
 
 from akdl.features import feature_spec, unsharded
+from akdl.user_code.config_file import Config
 from akdl.wire import TableColumn
 from akdl.wire.column_type import Kind, type_of
 
@@ -41,7 +42,7 @@ _warned: Set[str] = set()
 _IN_EXAMPLES = (tf.int64, tf.float32, tf.string)
 
 
-def parse_feature_specs(example_config: Sequence[Mapping[str, Any]]) -> Dict[str, Any]:
+def parse_feature_specs(example_config: Sequence[Config]) -> Dict[str, Any]:
     """Return the features that an example config describes.
 
     Args:
@@ -133,7 +134,7 @@ def get_columns_parser(
 
 
 def get_feature_placeholders(
-    placeholders_config: Sequence[Mapping[str, Any]], export_batch_dim: bool = False, **ignored: Any
+    placeholders_config: Sequence[Config], export_batch_dim: bool = False, **ignored: Any
 ) -> Dict[str, Any]:
     """Return the placeholders for the inputs of a served model.
 
@@ -285,7 +286,7 @@ def _shaped(cells: Any, name: str, spec: Any) -> Any:
     return dense
 
 
-def _feature(entry: Mapping[str, Any]) -> Any:
+def _feature(entry: Config) -> Any:
     dtype, kind = _dtype(entry), entry.get("feature_type", "FixedLenFeature")
     kind = getattr(kind, "__name__", kind)
     if kind == "VarLenFeature":
@@ -299,7 +300,7 @@ def _feature(entry: Mapping[str, Any]) -> Any:
     raise ValueError(f"feature {entry['name']!r}: unknown feature_type {kind!r}, expected one of {', '.join(known)}")
 
 
-def _dtype(entry: Mapping[str, Any]) -> Any:
+def _dtype(entry: Config) -> Any:
     name = _required(entry, "dtype")
     if name in dtype_str_map:
         return dtype_str_map[name]
@@ -310,7 +311,7 @@ def _dtype(entry: Mapping[str, Any]) -> Any:
         raise ValueError(f"feature {entry['name']!r}: unknown dtype {name!r}, expected one of {known}") from error
 
 
-def _required(entry: Mapping[str, Any], key: str) -> Any:
+def _required(entry: Config, key: str) -> Any:
     if key not in entry:
         raise ValueError(f"a feature needs the keys name, dtype and shape, got {dict(entry)}: add {key!r}")
     return entry[key]

@@ -20,6 +20,7 @@ from akdl.engine.training_watch import TrainingWatch
 from akdl.runner.config import TaskConfig
 from akdl.storage.checkpoint_folder import CheckpointFolder
 from akdl.tf_version import is_keras_3
+from akdl.user_code.config_file import Config
 
 KEYS = {"seed"}
 
@@ -44,7 +45,7 @@ class Plan(NamedTuple):
     valid_fn: Optional[Callable[[], Any]]
     epochs: int
     steps: Optional[int]
-    train_config: Mapping[str, Any]
+    train_config: Config
     every_epochs: int = 1
     every_secs: Optional[float] = None
     callbacks: Sequence[Any] = ()

@@ -35,8 +35,8 @@ from akdl.features import parse_examples
 from akdl.runner.config import TaskConfig
 from akdl.runner.context import TFContext
 from akdl.tf_version import is_keras_3, require_estimator
+from akdl.user_code.config_file import Config
 
-Config = Mapping[str, Any]
 InputFn = Callable[..., Any]
 
 logger = logging.getLogger(__name__)

@@ -10,13 +10,14 @@
 Train it with its `train`, or with `akdl.estimator.group.train_and_evaluate`.
 """
 
-from typing import Any, Callable, Dict, Mapping, Optional, Union
+from typing import Any, Callable, Dict, Optional, Union
 
 import tensorflow as tf
 
 from akdl.estimator.optimizers import is_keras
 from akdl.estimator.optimizers import maker as optimizer_maker
 from akdl.tf_version import require_estimator
+from akdl.user_code.config_file import Config
 
 _estimator = require_estimator("CommonEstimator")
 
@@ -52,7 +53,7 @@ class CommonEstimator(_estimator.Estimator):  # type: ignore[misc, name-defined]
         head: Any,
         optimizer: Any,
         config: Optional[Any] = None,
-        params: Optional[Mapping[str, Any]] = None,
+        params: Optional[Config] = None,
         warm_start_from: Any = None,
         model_dir: Optional[str] = None,
     ) -> None:

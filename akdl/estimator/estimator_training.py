@@ -25,6 +25,7 @@ from akdl.estimator.parameters import with_defaults
 from akdl.estimator.train_hooks import GraphChecks
 from akdl.runner.config import TaskConfig
 from akdl.tf_version import require_estimator
+from akdl.user_code.config_file import Config
 from akdl.user_code.module import TrainingFailed
 
 logger = logging.getLogger(__name__)
@@ -48,7 +49,7 @@ class Result(NamedTuple):
 def train(
     module: object,
     path: str,
-    params: Optional[Mapping[str, object]] = None,
+    params: Optional[Config] = None,
     model_dir: str = "model_dir",
     export_dir: Optional[str] = None,
     report: Optional[Report] = None,
@@ -144,7 +145,7 @@ def train(
 _RUN_CONFIG_KEYS = ("save_checkpoints_steps", "save_checkpoints_secs", "keep_checkpoint_max", "log_step_count_steps")
 
 
-def _saving(settings: Mapping[str, Any]) -> Dict[str, Any]:
+def _saving(settings: Config) -> Dict[str, Any]:
     """Return the settings of the RunConfig; without checkpoints, TensorFlow still saves at both ends.
 
     Evaluation and export read the weights from a checkpoint, so there has to be one. TensorFlow

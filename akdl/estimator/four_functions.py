@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, List, Mapping
 
 from akdl.features import unsharded
 from akdl.tf_version import require_estimator
+from akdl.user_code.config_file import Config
 from akdl.user_code.module import UserModuleError, file_of
 
 ARGUMENTS: Mapping[str, List[str]] = {
@@ -26,7 +27,7 @@ class Functions:
     Each call gets `path`, and a copy of `params`.
     """
 
-    def __init__(self, module: Any, path: str, params: Mapping[str, object]) -> None:
+    def __init__(self, module: Any, path: str, params: Config) -> None:
         mistakes = signature_mistakes(module)
         if mistakes:
             needed = "\n".join(f"    def {name}({', '.join(names)})" for name, names in ARGUMENTS.items())

@@ -11,7 +11,7 @@ import sys
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from akdl.near_names import near
-from akdl.user_code.config_file import ConfigError, named
+from akdl.user_code.config_file import Config, ConfigError, named
 
 DEFAULTS: Mapping[str, Any] = {
     "save_checkpoints_steps": None,
@@ -76,7 +76,7 @@ def with_defaults(*layers: Optional[Mapping[str, object]], in_step: bool = False
     return params
 
 
-def _near_names(given: Mapping[str, object]) -> List[str]:
+def _near_names(given: Config) -> List[str]:
     """List unknown keys that are close to a parameter: keys of the user's functions are free."""
     found = []
     for key in given:
@@ -86,7 +86,7 @@ def _near_names(given: Mapping[str, object]) -> List[str]:
     return found
 
 
-def _wrong_values(params: Mapping[str, Any]) -> List[str]:
+def _wrong_values(params: Config) -> List[str]:
     """List values outside of the rules; null is allowed for parameters whose text has it."""
 
     def fits(value: Any, least: float, rule: str) -> bool:

@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from akdl.keras.objects import ObjectError, find, learning_rate, name_and_args, set_learning_rate
 from akdl.keras.workers import Group
+from akdl.user_code.config_file import Config
 
 Logs = Dict[str, float]
 
@@ -360,7 +361,7 @@ def _write_scalar(name: str, value: Any, step: int) -> None:
     tf.summary.write(name, tf.cast(value, tf.float32), step=step, metadata=metadata)
 
 
-def _with(name: str, kind: Any, args: Mapping[str, Any]) -> Any:
+def _with(name: str, kind: Any, args: Config) -> Any:
     """Make an object, and list the arguments it takes if it refuses the given ones."""
     try:
         return kind(**args)

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from akdl.keras.user_functions import UserModule
 from akdl.keras.workers import Group
+from akdl.user_code.config_file import Config
 
 # This is its name in all versions of TensorFlow 2.
 AUTOTUNE = tf.data.experimental.AUTOTUNE
@@ -49,7 +50,7 @@ class DatasetSource:
         self,
         user: UserModule,
         callback: str,
-        config: Mapping[str, Any],
+        config: Config,
         group: Group,
         own: bool = False,
         exact: bool = False,

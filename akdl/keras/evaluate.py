@@ -16,6 +16,7 @@ from akdl.keras.targets import require_targets, wrong_file
 from akdl.keras.task_configs import EVALUATE, prepare
 from akdl.keras.user_functions import UserModule
 from akdl.keras.workers import Group
+from akdl.user_code.config_file import Config
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +24,7 @@ MODEL = "model"
 
 
 def evaluate(
-    config: Union[str, Mapping[str, Any]],
+    config: Union[str, Config],
     module: object,
     placeholders: Optional[Mapping[str, str]] = None,
     report: Optional[Callable[[str], None]] = None,

@@ -30,6 +30,7 @@ from akdl.keras.validation import Validation
 from akdl.keras.workers import Group
 from akdl.runner.config import TaskConfig
 from akdl.storage.checkpoint_folder import CheckpointFolder
+from akdl.user_code.config_file import Config
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +61,7 @@ class TrainResult(NamedTuple):
 
 
 def train(
-    config: Union[str, Mapping[str, Any]],
+    config: Union[str, Config],
     module: object,
     placeholders: Optional[Mapping[str, str]] = None,
     report: Optional[Report] = None,
@@ -101,7 +102,7 @@ class _KerasTraining:
 
     def __init__(
         self,
-        config: Mapping[str, Any],
+        config: Config,
         user: UserModule,
         report: Report,
         task_config: Optional[TaskConfig],

@@ -7,7 +7,7 @@ own variables; and workers without rows take part until the last worker has no m
 
 import functools
 import math
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -17,6 +17,7 @@ from akdl.keras.objects import Heads, ObjectError, make_loss
 from akdl.keras.row_metrics import Metrics, traced_once, with_rank_of
 from akdl.keras.saved_function import describe
 from akdl.keras.workers import Group
+from akdl.user_code.config_file import Config
 
 # The state of these operations is not in checkpoints. If a model has one of them, each epoch begins
 # with a new trace and new seeds, so that a resumed training draws the same numbers.
@@ -40,7 +41,7 @@ class Objective:
     the mean, however the rows are divided among them.
     """
 
-    def __init__(self, config: Mapping[str, Any], user: Any, heads: Heads) -> None:
+    def __init__(self, config: Config, user: Any, heads: Heads) -> None:
         specs = heads.specs("loss", config["loss"], None)
         self._heads = heads
         self._losses = [None if spec is None else make_loss(spec, user) for spec in specs]

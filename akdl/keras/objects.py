@@ -11,8 +11,9 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple, Union
 import tensorflow as tf
 
 from akdl.near_names import near
+from akdl.user_code.config_file import Config
 
-Named = Union[str, Mapping[str, Any]]
+Named = Union[str, Config]
 
 _SHORT = {
     "mse": "MeanSquaredError",
@@ -108,7 +109,7 @@ def find(what: str, name: str, user: Any, *places: Any) -> Any:
     return known[wanted]
 
 
-def unknown_names(config: Mapping[str, Any], user: Any) -> List[str]:
+def unknown_names(config: Config, user: Any) -> List[str]:
     """List the names and arguments of a config that are wrong, with their paths.
 
     Nothing is made here, because this runs before the group: a strategy for several workers has to
@@ -212,7 +213,7 @@ def _named_in(path: str, given: Any) -> Iterator[Tuple[str, Named]]:
             yield from _named_in(f"{path}[{index}]", one)
 
 
-def _check_arguments(function: Any, args: Mapping[str, object], skip: int) -> None:
+def _check_arguments(function: Any, args: Config, skip: int) -> None:
     """Refuse arguments that are not in a signature.
 
     The first `skip` of a plain function are not from the config.
@@ -235,18 +236,18 @@ def _plain(name: str) -> str:
     return name.replace("_", "").lower()
 
 
-def _make(what: str, name: str, args: Mapping[str, object], user: Any, place: Any) -> Any:
+def _make(what: str, name: str, args: Config, user: Any, place: Any) -> Any:
     return _called(what, name, find(what, name, user, place), args)
 
 
-def _called(what: str, name: str, function: Any, args: Mapping[str, object]) -> Any:
+def _called(what: str, name: str, function: Any, args: Config) -> Any:
     try:
         return function(**args)
     except (TypeError, ValueError) as error:
         raise ObjectError(f"{what} {name}: {error}") from error
 
 
-def _function_loss(function: Any, name: str, args: Mapping[str, object]) -> Any:
+def _function_loss(function: Any, name: str, args: Config) -> Any:
     """Make a loss object of a function, so that both kinds of losses have a `reduction`."""
 
     class FunctionLoss(tf.keras.losses.Loss):  # type: ignore[misc]

@@ -19,7 +19,7 @@ from akdl.keras.task_configs import PREDICT, TASKS, TRAIN, placeholders_in
 from akdl.runner.user_params import plain
 from akdl.storage.checkpoint_folder import CheckpointFolder
 from akdl.storage.model_archive import write_model
-from akdl.user_code.config_file import ConfigError, read_config
+from akdl.user_code.config_file import Config, ConfigError, read_config
 from akdl.user_code.module import load_module
 
 DATASET_FILE = "DATASET_FILE"
@@ -27,7 +27,7 @@ DATASET_FILE = "DATASET_FILE"
 _OWN_PARAMS = ("config", "task")
 
 
-def main(task_config: Any, module: Union[ModuleType, str], config: Union[str, Mapping[str, Any], None] = None) -> None:
+def main(task_config: Any, module: Union[ModuleType, str], config: Union[str, Config, None] = None) -> None:
     """Run the task of the user parameters.
 
     Without a `saved_model_dir`, "train" writes the model as rows.
@@ -47,7 +47,7 @@ def main(task_config: Any, module: Union[ModuleType, str], config: Union[str, Ma
     if task not in TASKS:
         raise ConfigError("operator's", [f"task: expected one of {', '.join(TASKS)}, got {task!r}"])
     filled = _config(task_config, params.get("config") if config is None else config)
-    used = set(placeholders_in(filled))
+    used = placeholders_in(filled)
     placeholders = {key: str(value) for key, value in params.items() if key not in _OWN_PARAMS}
     # This waits for the last row, so it happens only for a config that uses the file.
     if DATASET_FILE in used:
@@ -109,7 +109,7 @@ def _with_checkpoints(callbacks: Sequence[object], path: str) -> List[Any]:
     return [*others, *(found or [{"name": "checkpoint", "args": {"path": path}}])]
 
 
-def _config(task_config: Any, given: Union[str, Mapping[str, object], None]) -> Dict[str, Any]:
+def _config(task_config: Any, given: Union[str, Config, None]) -> Dict[str, Any]:
     """Return the config of a user parameter: an object, JSON text, or the name of a user file."""
     if given is None:
         raise ConfigError("operator's", ["config: missing; set it in userParams"])

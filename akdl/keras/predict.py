@@ -22,7 +22,7 @@ from akdl.keras.task_configs import PREDICT, prepare
 from akdl.keras.user_functions import UserModule
 from akdl.keras.workers import Group
 from akdl.storage.whole_file import WholeFile
-from akdl.user_code.config_file import ConfigError, read_config
+from akdl.user_code.config_file import Config, ConfigError, read_config
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class PredictResult(NamedTuple):
 
 
 def predict(
-    config: Union[str, Mapping[str, Any]],
+    config: Union[str, Config],
     module: Any,
     placeholders: Optional[Mapping[str, str]] = None,
     report: Optional[Callable[[str], None]] = None,
@@ -100,7 +100,7 @@ def predict(
 
 
 def predict_batches(
-    config: Mapping[str, Any], module: Any, placeholders: Optional[Mapping[str, str]] = None, worker_datasets: bool = False
+    config: Config, module: Any, placeholders: Optional[Mapping[str, str]] = None, worker_datasets: bool = False
 ) -> Iterator[Columns]:
     """Yield the predictions of this worker batch by batch: column name to array, one entry per row.
 
@@ -123,7 +123,7 @@ def predict_batches(
     return _predict(checked, user, Group(), worker_datasets)
 
 
-def _predict(config: Mapping[str, Any], user: UserModule, group: Group, own: bool) -> Iterator[Columns]:
+def _predict(config: Config, user: UserModule, group: Group, own: bool) -> Iterator[Columns]:
     """Yield the predictions of this worker; all workers have to iterate to the end.
 
     The models share one pass over the dataset, so that their columns belong to the same rows.

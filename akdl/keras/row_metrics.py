@@ -13,6 +13,7 @@ from akdl.keras.data import Part
 from akdl.keras.objects import Heads, ObjectError, make_metric, metric_name
 from akdl.keras.workers import Group
 from akdl.tf_version import tf_version
+from akdl.user_code.config_file import Config
 
 
 class Metrics:
@@ -22,7 +23,7 @@ class Metrics:
     weighted metric whose name is taken is called `weighted_...`.
     """
 
-    def __init__(self, config: Mapping[str, Any], user: Any, heads: Heads, label: Any, outputs: Any) -> None:
+    def __init__(self, config: Config, user: Any, heads: Heads, label: Any, outputs: Any) -> None:
         labels, split = heads.split("labels", label), heads.split("outputs", outputs)
         self._heads = heads
         self._by_head: List[List[Tuple[Any, bool]]] = [[] for _ in heads.names]

@@ -5,13 +5,13 @@ in the place of a folder is found in the first second instead.
 """
 
 import os
-from typing import Any, List, Mapping, Optional, Sequence
+from typing import List, Optional, Sequence
 
 from akdl.engine.training_saves import latest
 from akdl.engine.writable import try_folder
 from akdl.keras.callbacks import CheckpointSettings, TensorBoard
 from akdl.keras.workers import Group
-from akdl.user_code.config_file import ConfigError
+from akdl.user_code.config_file import Config, ConfigError
 
 
 def require_targets(task: str, group: Group, mistakes: Sequence[str]) -> None:
@@ -26,9 +26,7 @@ def require_targets(task: str, group: Group, mistakes: Sequence[str]) -> None:
         raise ConfigError(task, own or ["the chief cannot write to a path of the config; see its log"])
 
 
-def wrong_train_targets(
-    config: Mapping[str, Any], settings: Optional[CheckpointSettings], callbacks: Sequence[object]
-) -> List[str]:
+def wrong_train_targets(config: Config, settings: Optional[CheckpointSettings], callbacks: Sequence[object]) -> List[str]:
     """List the paths of a train config that cannot be written, each with its reason."""
     reasons = {}
     if "save_path" in config:

@@ -5,13 +5,14 @@ this file uses, so that no package has to be installed in the environments of us
 TensorFlow, so a mistake is reported at once.
 """
 
+import functools
 import json
 import os
 import re
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Set, Union
 
 from akdl.keras.user_functions import UserModule
-from akdl.user_code.config_file import ConfigError, named, read_config
+from akdl.user_code.config_file import Config, ConfigError, named, read_config
 
 TRAIN, EVALUATE, PREDICT = TASKS = ("train", "evaluate", "predict")
 SCHEMA_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "task_config.schema.json")
@@ -30,10 +31,10 @@ _TYPES: Dict[str, Any] = {
 
 def prepare(
     task: str,
-    config: Union[str, Mapping[str, Any]],
+    config: Union[str, Config],
     placeholders: Optional[Mapping[str, str]],
     user: Optional[UserModule] = None,
-    look: Optional[Callable[[Mapping[str, Any], Any], List[str]]] = None,
+    look: Optional[Callable[[Config, Any], List[str]]] = None,
 ) -> Dict[str, Any]:
     """Return a config, or the config in a file, filled in and checked.
 
@@ -55,43 +56,41 @@ def prepare(
     return result
 
 
-def fill_in(value: object, placeholders: Mapping[str, str], mistakes: List[str], path: str = "") -> Any:
+def fill_in(value: object, placeholders: Mapping[str, str], mistakes: List[str]) -> Any:
     """Replace `${NAME}$` at any depth.
 
     Names without a value, here or in the environment, are added to `mistakes`.
     """
-    if isinstance(value, Mapping):
-        return {key: fill_in(one, placeholders, mistakes, f"{path}.{key}") for key, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [fill_in(one, placeholders, mistakes, f"{path}[{index}]") for index, one in enumerate(value)]
-    if not isinstance(value, str):
-        return value
 
-    def replace(found: "re.Match[str]") -> str:
+    def replace(found: "re.Match[str]", path: str) -> str:
         """Return the value of a placeholder, or note the mistake and leave the text."""
         name = found.group(1)
         known = placeholders.get(name, os.environ.get(name))
         if known is None:
             mistakes.append(
-                f"{path.lstrip('.')}: the placeholder ${{{name}}}$ has no value: "
+                f"{path}: the placeholder ${{{name}}}$ has no value: "
                 f"set it with --set {name}=..., a user parameter of the operator, or the environment"
             )
             return found.group()
         return str(known)
 
-    return _PLACEHOLDER.sub(replace, value)
+    return _with_texts(value, lambda text, path: _PLACEHOLDER.sub(lambda found: replace(found, path), text))
 
 
-def placeholders_in(value: object) -> Iterator[str]:
-    """Yield the names of placeholders at any depth of a config."""
+def placeholders_in(value: object) -> Set[str]:
+    """Return the names of placeholders at any depth of a config."""
+    found: Set[str] = set()
+    _with_texts(value, lambda text, path: found.update(_PLACEHOLDER.findall(text)))
+    return found
+
+
+def _with_texts(value: Any, change: Callable[[str, str], Any], path: str = "") -> Any:
+    """Return a config whose texts at any depth are the results of `change`, which gets their paths."""
     if isinstance(value, Mapping):
-        for one in value.values():
-            yield from placeholders_in(one)
-    elif isinstance(value, (list, tuple)):
-        for one in value:
-            yield from placeholders_in(one)
-    elif isinstance(value, str):
-        yield from _PLACEHOLDER.findall(value)
+        return {key: _with_texts(one, change, _join(path, key)) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_with_texts(one, change, f"{path}[{index}]") for index, one in enumerate(value)]
+    return change(value, path) if isinstance(value, str) else value
 
 
 def check(task: str, config: Any) -> List[str]:
@@ -99,9 +98,7 @@ def check(task: str, config: Any) -> List[str]:
 
     The rules are skipped if the schema finds a mistake, because they rely on the types of values.
     """
-    with open(SCHEMA_FILE, encoding="utf-8") as file:
-        definitions = json.load(file)["definitions"]
-    mistakes = list(_Check(definitions).mistakes(config, definitions[task], ""))
+    mistakes = list(_misfits(config, _definitions()[task], ""))
     if not mistakes and task == TRAIN:
         names = [one if isinstance(one, str) else one["name"] for one in config.get("callbacks", [])]
         places = [index for index, name in enumerate(names) if name == "checkpoint"]
@@ -117,7 +114,7 @@ def check(task: str, config: Any) -> List[str]:
     return mistakes
 
 
-def _callback_mistakes(task: str, config: Mapping[str, Any], user: UserModule) -> List[str]:
+def _callback_mistakes(task: str, config: Config, user: UserModule) -> List[str]:
     """List the reasons that the user's functions cannot be called with this config."""
     needed = {
         TRAIN: ["awf_create_model_fn", "awf_create_train_dataset_fn"],
@@ -140,72 +137,60 @@ def _callback_mistakes(task: str, config: Mapping[str, Any], user: UserModule) -
     return mistakes
 
 
-class _Check:
-    """The part of JSON Schema that our file uses, with errors by path."""
+def _misfits(value: Any, schema: Config, path: str) -> Iterator[str]:
+    """Yield the mistakes of a value, each with the path of the value in the config.
 
-    def __init__(self, definitions: Mapping[str, Any]) -> None:
-        self._definitions = definitions
-
-    def mistakes(self, value: object, schema: Mapping[str, Any], path: str) -> Iterator[str]:
-        """Yield the mistakes of a value, each with the path of the value in the config."""
-        while "$ref" in schema:
-            schema = self._definitions[schema["$ref"].rpartition("/")[2]]
-        if "anyOf" in schema:
-            yield from self._any_of(value, schema["anyOf"], path)
-            return
-        here = path or "the config"
-        if "type" in schema and not _is(value, schema["type"]):
-            yield f"{here}: expected {_type_text(schema)}, got {named(value)}"
-            return
-        if "enum" in schema and value not in schema["enum"]:
-            yield f"{here}: expected one of {', '.join(map(str, schema['enum']))}, got {value!r}"
-        if "minimum" in schema and value < schema["minimum"]:
-            yield f"{here}: expected {schema['minimum']} or more, got {value}"
-        if isinstance(value, dict):
-            yield from self._object(value, schema, path)
-        if isinstance(value, list):
-            if len(value) < schema.get("minItems", 0):
-                yield f"{here}: expected {schema['minItems']} or more entries, got {len(value)}"
-            for index, one in enumerate(value):
-                yield from self.mistakes(one, schema.get("items", {}), f"{path}[{index}]")
-
-    def _object(self, value: Mapping[str, Any], schema: Mapping[str, Any], path: str) -> Iterator[str]:
-        known = schema.get("properties", {})
+    These are the keywords of JSON Schema that our file uses.
+    """
+    here, kinds = path or "the config", _branches(schema)
+    fitting = [one for one in kinds if _is(value, one.get("type"))]
+    # Of several schemas the intended one is the first whose type and required keys fit.
+    fitting.sort(key=lambda one: isinstance(value, dict) and not set(one.get("required", [])) <= set(value))
+    if not fitting:
+        wanted = dict.fromkeys(("an " if one["type"][0] in "aeiou" else "a ") + one["type"] for one in kinds)
+        yield f"{here}: expected {' or '.join(wanted)}, got {named(value)}"
+        return
+    schema = fitting[0]
+    if "enum" in schema and value not in schema["enum"]:
+        yield f"{here}: expected one of {', '.join(map(str, schema['enum']))}, got {value!r}"
+    if "minimum" in schema and value < schema["minimum"]:
+        yield f"{here}: expected {schema['minimum']} or more, got {value}"
+    if isinstance(value, dict):
+        known, more = schema.get("properties", {}), schema.get("additionalProperties", True)
         for key in schema.get("required", []):
             if key not in value:
                 yield f"{_join(path, key)}: missing"
-        more = schema.get("additionalProperties", True)
         for key, one in value.items():
-            if key in known:
-                yield from self.mistakes(one, known[key], _join(path, key))
+            if key in known or isinstance(more, dict):
+                yield from _misfits(one, known.get(key, more), _join(path, key))
             elif more is False:
                 yield f"{_join(path, key)}: unknown key; known are {', '.join(known)}"
-            elif isinstance(more, dict):
-                yield from self.mistakes(one, more, _join(path, key))
-
-    def _any_of(self, value: object, branches: Sequence[Mapping[str, Any]], path: str) -> Iterator[str]:
-        """Yield the mistakes in the intended branch: the first whose type and required keys fit."""
-        resolved = [self._definitions[one["$ref"].rpartition("/")[2]] if "$ref" in one else one for one in branches]
-        fitting = [one for one in resolved if _is(value, one["type"])]
-        if isinstance(value, dict):
-            fitting = [one for one in fitting if all(key in value for key in one.get("required", []))] or fitting
-        if not fitting:
-            wanted = list(dict.fromkeys(_type_text(one) for one in resolved))
-            yield f"{path or 'the config'}: expected {' or '.join(wanted)}, got {named(value)}"
-            return
-        yield from self.mistakes(value, fitting[0], path)
+    if isinstance(value, list):
+        if len(value) < schema.get("minItems", 0):
+            yield f"{here}: expected {schema['minItems']} or more entries, got {len(value)}"
+        for index, one in enumerate(value):
+            yield from _misfits(one, schema.get("items", {}), f"{path}[{index}]")
 
 
-def _is(value: object, kind: str) -> bool:
+def _branches(schema: Config) -> List[Config]:
+    """Return the schemas of which a value has to fit one, without references."""
+    if "$ref" in schema:
+        return _branches(_definitions()[schema["$ref"].rpartition("/")[2]])
+    return [one for branch in schema["anyOf"] for one in _branches(branch)] if "anyOf" in schema else [schema]
+
+
+@functools.lru_cache(maxsize=None)
+def _definitions() -> Dict[str, Any]:
+    with open(SCHEMA_FILE, encoding="utf-8") as file:
+        definitions: Dict[str, Any] = json.load(file)["definitions"]
+    return definitions
+
+
+def _is(value: object, kind: Optional[str]) -> bool:
     # A bool is an int in Python, but not a number in JSON.
-    if isinstance(value, bool):
-        return kind == "boolean"
+    if kind is None or isinstance(value, bool):
+        return kind in (None, "boolean")
     return isinstance(value, _TYPES[kind])
-
-
-def _type_text(schema: Mapping[str, Any]) -> str:
-    kind: str = schema["type"]
-    return ("an " if kind[0] in "aeiou" else "a ") + kind
 
 
 def _join(path: str, key: str) -> str:

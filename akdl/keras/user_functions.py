@@ -9,6 +9,7 @@ import logging
 from typing import Any, Callable, List, Mapping, Optional
 
 from akdl.near_names import did_you_mean
+from akdl.user_code.config_file import Config
 from akdl.user_code.module import UserModuleError, file_of
 
 # Callback to the config key with its arguments; None if the runner passes them.
@@ -51,7 +52,7 @@ class UserModule:
         """Look up an argument in the signature of a callback; False without the callback."""
         return self.has(name) and argument in inspect.signature(getattr(self.module, name)).parameters
 
-    def mistakes(self, name: str, config: Mapping[str, Any], injected: Mapping[str, object]) -> List[str]:
+    def mistakes(self, name: str, config: Config, injected: Mapping[str, object]) -> List[str]:
         """List the reasons that a callback cannot be called.
 
         `injected` is passed where its signature has the names.
@@ -80,7 +81,7 @@ class UserModule:
             found.append(f"{key}: {', '.join(both)} of {what} is passed by the runner: remove it")
         return found
 
-    def create(self, name: str, config: Mapping[str, Any], **injected: object) -> Any:
+    def create(self, name: str, config: Config, **injected: object) -> Any:
         """Call a callback with its arguments from the config.
 
         Args:

@@ -3,7 +3,7 @@
 Labels that do not fit the model would otherwise fail after the first epoch, which may take hours.
 """
 
-from typing import Any, Dict, Mapping
+from typing import Any, Dict
 
 from akdl.keras.data import DatasetSource, label_of
 from akdl.keras.loop import Evaluation, Objective
@@ -12,6 +12,7 @@ from akdl.keras.objects import Heads
 from akdl.keras.row_metrics import Metrics
 from akdl.keras.user_functions import UserModule
 from akdl.keras.workers import Group
+from akdl.user_code.config_file import Config
 
 _CALLBACK = "awf_create_val_dataset_fn"
 
@@ -22,7 +23,7 @@ class Validation:
     Without `awf_create_val_dataset_fn` it has no datasets, and `run` returns no metrics.
     """
 
-    def __init__(self, user: UserModule, config: Mapping[str, Any], group: Group) -> None:
+    def __init__(self, user: UserModule, config: Config, group: Group) -> None:
         self._user, self._config, self._group = user, config, group
         self._datasets: Dict[str, Any] = {}
         if user.has(_CALLBACK):

@@ -5,7 +5,9 @@ They are read, changed by values from the command line, and all mistakes are one
 
 import json
 import os
-from typing import Any, Dict, MutableMapping, Sequence
+from typing import Any, Dict, Mapping, MutableMapping, Sequence
+
+Config = Mapping[str, Any]
 
 
 class ConfigError(ValueError):

@@ -12,12 +12,13 @@ import tensorflow as tf
 
 from akdl.engine.inputs import ColumnsParser
 from akdl.engine.run_config import generate_run_config
-from akdl.engine.train import Config, train_estimator
+from akdl.engine.train import train_estimator
 from akdl.models.tf.dnn import keras_classifier
 from akdl.near_names import listed
 from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TaskConfig
 from akdl.storage.model_archive import write_model
 from akdl.tf_version import LAST_WITH_ESTIMATOR, is_tensorflow_2, require_estimator, tf_version
+from akdl.user_code.config_file import Config
 from akdl.wire import TableColumn
 from akdl.wire.column_type import FLOATS, INTEGERS, Kind, type_of
 

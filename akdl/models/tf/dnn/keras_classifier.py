@@ -9,8 +9,9 @@ from typing import Any, List, Sequence
 import tensorflow as tf
 
 from akdl.engine.inputs import get_feature_placeholders
-from akdl.engine.train import Config, train_keras_model
+from akdl.engine.train import train_keras_model
 from akdl.runner.config import TaskConfig
+from akdl.user_code.config_file import Config
 
 
 def train_classifier(

@@ -14,7 +14,7 @@ import json
 import math
 import os
 import time
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -29,6 +29,7 @@ from akdl.runner.config import TrainTaskConfig
 from akdl.runner.io_helper import remove_checkpoint_files
 from akdl.runner.tensor_shapes import first_shape
 from akdl.runner.user_params import plain
+from akdl.user_code.config_file import Config
 from akdl.wire.column_type import type_of
 
 _BIGGER_IS_BETTER = (
@@ -133,7 +134,7 @@ def _other_shape(shape: Sequence[int]) -> str:
     return f": put a layer such as 'Reshape(({length // width}, {width}))' before it, which makes a matrix of the vector"
 
 
-def _optimizer(params: Mapping[str, Any]) -> Any:
+def _optimizer(params: Config) -> Any:
     call = parse_call(params["optimizer"], OPTIMIZERS)
     if params.get("learningRate") is not None and not call.positional and "learning_rate" not in call.named:
         call.named["learning_rate"] = float(params["learningRate"])
@@ -178,7 +179,7 @@ def _metrics(labels: Optional[List[Any]]) -> List[Any]:
 
 
 def _datasets(
-    task_config: TrainTaskConfig, params: Mapping[str, Any], shape: Sequence[int], labels: Optional[List[Any]], is_alone: bool
+    task_config: TrainTaskConfig, params: Config, shape: Sequence[int], labels: Optional[List[Any]], is_alone: bool
 ) -> Tuple[Any, Any]:
     """Return the training data and, with validationSplit, the first rows as validation data."""
     context, batch_size = task_config.tf_context, int(params["batchSize"])
@@ -250,7 +251,7 @@ def _export(model: Any, shape: Sequence[int], labels: Optional[List[Any]], folde
     tf.saved_model.save(module, folder, {"serving_default": module.serve})
 
 
-def _write_facts(task_config: TrainTaskConfig, params: Mapping[str, Any], folder: str) -> None:
+def _write_facts(task_config: TrainTaskConfig, params: Config, folder: str) -> None:
     """Write the file next to the SavedModel that `operators.keras_sequential` reads."""
     (label,) = (type_of(column) for column in task_config.tf_context.columns if column.name == params["labelCol"])
     facts = {
@@ -275,7 +276,7 @@ def _detail(labels: Sequence[Any], probabilities: Any) -> Any:
     return tf.strings.join(["{", pairs, "}"])
 
 
-def _choose_checkpoints(task_config: TrainTaskConfig, params: Mapping[str, Any], total: Optional[Total]) -> None:
+def _choose_checkpoints(task_config: TrainTaskConfig, params: Config, total: Optional[Total]) -> None:
     """Set `checkpointFilePath` as the folder of checkpoints, and empty it if the user wants so."""
     task_config.checkpoint_dir = params.get("checkpointFilePath")
     if task_config.checkpoint_dir is None or not params["removeCheckpointBeforeTraining"]:
