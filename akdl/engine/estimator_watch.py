@@ -10,11 +10,11 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 import tensorflow as tf
 
-from akdl.engine.best_checkpoints import best_checkpoints
 from akdl.engine.estimator_group import is_chief, is_group
-from akdl.engine.training_watch import TrainingWatch
 from akdl.runner.config import TaskConfig
 from akdl.storage.checkpoint_folder import CheckpointFolder, refuse_pattern
+from akdl.training.best_checkpoints import best_checkpoints
+from akdl.training.training_watch import TrainingWatch
 from akdl.user_code.config_file import Config
 
 logger = logging.getLogger(__name__)

@@ -3,11 +3,12 @@
 import contextlib
 import json
 import os
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union
 
 import tensorflow as tf
 
 from akdl.tf_version import is_tensorflow_2, require_estimator
+from akdl.training.clusters import in_step_workers, read_cluster, read_task
 
 
 def generate_run_config(
@@ -103,35 +104,6 @@ def generate_run_config(
             # instead.
             experimental_max_worker_delay_secs=0,
         )
-
-
-def read_cluster(environment: Mapping[str, str]) -> Dict[str, List[str]]:
-    """Return the `cluster` of TF_CONFIG: role to the "host:port" of each process.
-
-    Empty without TF_CONFIG.
-    """
-    cluster: Dict[str, List[str]] = json.loads(environment.get("TF_CONFIG") or "{}").get("cluster", {})
-    return cluster
-
-
-def read_task(environment: Mapping[str, str]) -> Tuple[Optional[str], int]:
-    """Return this process's role and number in TF_CONFIG, such as ("chief", 0).
-
-    The role is None without TF_CONFIG.
-    """
-    task = json.loads(environment.get("TF_CONFIG") or "{}").get("task", {})
-    return task.get("type"), int(task.get("index", 0))
-
-
-def in_step_workers(environment: Mapping[str, str]) -> int:
-    """Count the workers that train in step, with the chief.
-
-    The result is 0 with parameter servers and for a process alone.
-    """
-    cluster = read_cluster(environment)
-    if "worker" not in cluster or "ps" in cluster:
-        return 0
-    return sum(len(cluster.get(role, [])) for role in ("chief", "worker"))
 
 
 def _choose_gpus(devices: Union[str, Sequence[Union[int, str]]]) -> List[str]:

@@ -8,12 +8,13 @@ Needs TensorFlow 2. Estimators get their strategy from `akdl.engine.run_config`.
 import logging
 import multiprocessing
 import os
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Dict, List
 
 import tensorflow as tf
 
 from akdl.runner.config import TaskConfig
 from akdl.tf_version import NO_GROUP_OF_KERAS_3, is_keras_3, is_tensorflow_2, tf_version
+from akdl.training.clusters import is_parameter_server_strategy, strategy_named, sum_over_workers
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +41,7 @@ def choose_strategy(task_config: TaskConfig) -> Any:
         return tf.distribute.get_strategy()
     if not cluster.get("ps"):
         _require((2, 0), "MultiWorkerMirroredStrategy")
-        return _named("MultiWorkerMirroredStrategy")()
+        return strategy_named("MultiWorkerMirroredStrategy")()
     if not cluster.get("worker"):
         roles = ", ".join(f"{len(addresses)} {role}" for role, addresses in cluster.items())
         raise ValueError(
@@ -54,13 +55,7 @@ def choose_strategy(task_config: TaskConfig) -> Any:
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     if task_config.task_type != "chief":
         _serve(resolver, task_config.task_type, len(cluster["worker"]))
-    return _named("ParameterServerStrategy")(resolver)
-
-
-def is_parameter_server_strategy(strategy: Any) -> bool:
-    """Test for the strategy of TensorFlow 2 for parameter servers."""
-    kind: Optional[type] = None if tf_version() < (2, 4) else _named("ParameterServerStrategy")
-    return kind is not None and isinstance(strategy, kind)
+    return strategy_named("ParameterServerStrategy")(resolver)
 
 
 def require_keras_for(strategy: Any) -> None:
@@ -70,42 +65,6 @@ def require_keras_for(strategy: Any) -> None:
     """
     if is_keras_3() and (is_parameter_server_strategy(strategy) or sum_over_workers(strategy) is not None):
         raise ValueError(NO_GROUP_OF_KERAS_3)
-
-
-def sum_over_workers(strategy: Any) -> Optional[Callable[[Sequence[float]], List[float]]]:
-    """Return a function that sums numbers over workers in step; None without such workers.
-
-    All workers have to call the function the same number of times: it blocks until the last one
-    does.
-    """
-    if tf_version() < (2, 0) or not isinstance(strategy, _named("MultiWorkerMirroredStrategy")):
-        return None
-    total = worker_sums(strategy)
-    return lambda values: list(map(float, total(list(values))))
-
-
-def worker_sums(strategy: Any) -> Callable[[Any], Any]:
-    """Return a function that sums arrays over all workers as float64; all of them call it.
-
-    The array must not be empty: that kills the process.
-    """
-
-    def all_reduce(values: Any) -> Any:
-        def reduce(own: Any) -> Any:
-            # The strategy needs a tensor on the replica's device; an argument is on no device.
-            return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(own))
-
-        return strategy.run(reduce, args=(values,))
-
-    in_graph = tf.function(all_reduce)
-
-    def total(values: Any) -> Any:
-        replicas = strategy.experimental_local_results(in_graph(tf.constant(values, tf.float64)))
-        # Each replica of a worker has added the values of its worker, so they are in the sum once
-        # per replica.
-        return replicas[0].numpy() / len(replicas)
-
-    return total
 
 
 def _serve(resolver: Any, role: str, num_workers: int) -> None:
@@ -131,11 +90,6 @@ def _serve(resolver: Any, role: str, num_workers: int) -> None:
     logger.info("%s %d serves at %s", resolver.task_type, resolver.task_id, server.target)
     server.join()
     raise RuntimeError(f"the TensorFlow server of {resolver.task_type} {resolver.task_id} ended before it was stopped")
-
-
-def _named(name: str) -> Any:
-    """Return a strategy class, which left `experimental` in TensorFlow 2.4 or later."""
-    return getattr(tf.distribute, name, None) or getattr(tf.distribute.experimental, name)
 
 
 def _require(version: Any, strategy: str) -> None:

@@ -24,17 +24,19 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 import tensorflow as tf
 
-from akdl.engine import best_checkpoints, inputs, keras_fit
-from akdl.engine.common_steps import CommonSteps, count_rows
-from akdl.engine.estimator_group import is_group, served_by_default, train_in_group, train_spec
+from akdl.engine import inputs
+from akdl.engine.estimator_group import CommonSteps, count_rows, is_group, served_by_default, train_in_group, train_spec
 from akdl.engine.estimator_watch import EstimatorWatch
-from akdl.engine.keras_fit import Plan, fit, steps_per_execution
 from akdl.engine.run_config import generate_run_config
-from akdl.engine.strategy import is_parameter_server_strategy, require_keras_for
+from akdl.engine.strategy import require_keras_for
 from akdl.features import parse_examples
+from akdl.keras import keras_fit
+from akdl.keras.keras_fit import Plan, fit, steps_per_execution
 from akdl.runner.config import TaskConfig
 from akdl.runner.context import TFContext
 from akdl.tf_version import is_keras_3, require_estimator
+from akdl.training import best_checkpoints
+from akdl.training.clusters import is_parameter_server_strategy
 from akdl.user_code.config_file import Config
 
 InputFn = Callable[..., Any]

@@ -1,16 +1,17 @@
 """Checks before hours of training with four functions.
 
 Folders, the export's graph, the input and the graph of evaluation are tried by the chief, because
-TensorFlow uses them only after the training. Each graph is dropped afterwards.
+TensorFlow uses them only after the training. Each graph is dropped afterwards. A hook then checks the
+graph of the training, before its first step.
 """
 
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional
 
 import tensorflow as tf
 
-from akdl.engine.writable import try_folder
 from akdl.estimator.four_functions import Functions
 from akdl.tf_version import require_estimator
+from akdl.training.training_saves import try_folder
 from akdl.user_code.config_file import ConfigError
 from akdl.user_code.module import UserModuleError
 
@@ -127,3 +128,46 @@ def _unservable(head: Any, receiver: Any) -> Optional[str]:
     if len(tensors) != 1:
         return f"{len(tensors)} inputs instead of one"
     return None if tensors[0].dtype == tf.string else f"its type is {tensors[0].dtype.name} instead of string"
+
+
+# Operations that read the global step. A consumer of another type may change it.
+_READS = ("ReadVariableOp", "Identity", "VarIsInitializedOp", "IsVariableInitialized", "Switch", "RefSwitch")
+
+
+class GraphChecks(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
+    """Refuses a graph that would train without end or lacks variables of the export.
+
+    The check is made before the first step.
+    """
+
+    def __init__(self, file: str, exported: Mapping[str, Optional[List[int]]]) -> None:
+        self._file = file
+        self._exported = exported
+
+    def begin(self) -> None:
+        step = tf.compat.v1.train.get_global_step()
+        # `values` has the replicas' copies of the step under a strategy.
+        if not any(_is_changed(one) for one in getattr(step, "values", None) or [step]):
+            raise UserModuleError(
+                f"the train_op of model_fn in {self._file} does not increment the global step, so training would not end: use "
+                "optimizer.minimize(loss, global_step=tf.compat.v1.train.get_global_step())"
+            )
+        trained = variables_in_checkpoint()
+        missing = [name for name in self._exported if name not in trained]
+        if missing:
+            raise UserModuleError(
+                f"model_fn in {self._file} makes variables in mode PREDICT that it does not make in mode TRAIN: "
+                f"{', '.join(missing)}. The export would have no values for them: create them in all modes"
+            )
+        for name, shape in self._exported.items():
+            if shape is not None and trained[name] not in (None, shape):
+                raise UserModuleError(
+                    f"model_fn in {self._file} makes the variable {name} with shape {shape} in mode PREDICT and with "
+                    f"{trained[name]} in mode TRAIN"
+                )
+
+
+def _is_changed(variable: Any) -> bool:
+    """Test for an operation that may change a variable, apart from the variable's own ones."""
+    own = variable.op.name + "/"
+    return any(op.type not in _READS and not op.name.startswith(own) for op in variable.op.outputs[0].consumers())

@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 import tensorflow as tf
 
-from akdl.estimator.optimizers import is_keras
+from akdl.estimator.common_estimator import is_keras
 from akdl.tf_version import require_estimator
 
 _estimator = require_estimator("UserDefineHead")
@@ -155,7 +155,7 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
     ) -> Any:
         """Return the `tf.estimator.EstimatorSpec` of a mode.
 
-        To train, pass an `optimizer`, see `akdl.estimator.optimizers.maker`, or a `train_op_fn`, a
+        To train, pass an `optimizer`, see `akdl.estimator.common_estimator.maker`, or a `train_op_fn`, a
         function from a loss to an operation that trains. `update_ops` are further operations of a
         step, such as the updates of batch normalization.
         """

@@ -17,8 +17,8 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 import numpy as np
 import tensorflow as tf
 
-from akdl.keras.objects import ObjectError, find, learning_rate, name_and_args, set_learning_rate
-from akdl.keras.workers import Group
+from akdl.keras.steps.objects import ObjectError, find, learning_rate, name_and_args, set_learning_rate
+from akdl.keras.steps.workers import Group
 from akdl.user_code.config_file import Config
 
 Logs = Dict[str, float]

@@ -13,23 +13,21 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Opt
 import numpy as np
 import tensorflow as tf
 
-from akdl.engine.training_saves import CheckpointError, latest, restore, save
-from akdl.engine.training_watch import TrainingWatch
-from akdl.engine.writable import try_folder
 from akdl.keras.callbacks import CheckpointSettings, Training, checkpoint_settings, make_callbacks
-from akdl.keras.data import DatasetSource, Part, Passes
-from akdl.keras.loop import LossError, Objective, TrainStep, VariableGroups, require_finite_weights
-from akdl.keras.model_call import call_on_sample
-from akdl.keras.objects import Heads, ObjectError, learning_rate, make_optimizer, set_learning_rate, unknown_names
-from akdl.keras.row_metrics import Metrics
-from akdl.keras.saving import model_to_save, save_model, try_export
-from akdl.keras.targets import require_targets, wrong_train_targets
+from akdl.keras.evaluate import Validation
+from akdl.keras.saving import model_to_save, require_targets, save_model, try_export, wrong_train_targets
+from akdl.keras.steps.data import DatasetSource, Part, Passes
+from akdl.keras.steps.loop import LossError, Objective, TrainStep, VariableGroups, require_finite_weights
+from akdl.keras.steps.model_call import call_on_sample
+from akdl.keras.steps.objects import Heads, ObjectError, learning_rate, make_optimizer, set_learning_rate, unknown_names
+from akdl.keras.steps.row_metrics import Metrics
+from akdl.keras.steps.user_functions import UserModule
+from akdl.keras.steps.workers import Group
 from akdl.keras.task_configs import TRAIN, prepare
-from akdl.keras.user_functions import UserModule
-from akdl.keras.validation import Validation
-from akdl.keras.workers import Group
 from akdl.runner.config import TaskConfig
 from akdl.storage.checkpoint_folder import CheckpointFolder
+from akdl.training.training_saves import CheckpointError, latest, restore, save, try_folder
+from akdl.training.training_watch import TrainingWatch
 from akdl.user_code.config_file import Config
 
 logger = logging.getLogger(__name__)

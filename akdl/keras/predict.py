@@ -12,15 +12,14 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Opt
 import numpy as np
 import tensorflow as tf
 
-from akdl.keras.data import DatasetSource, Part, without_rows
-from akdl.keras.loop import predict_function
-from akdl.keras.model_call import call_on_sample
-from akdl.keras.objects import Heads
-from akdl.keras.saving import load_model, require_models
-from akdl.keras.targets import wrong_file
+from akdl.keras.saving import load_model, require_models, wrong_file
+from akdl.keras.steps.data import DatasetSource, Part, without_rows
+from akdl.keras.steps.loop import predict_function
+from akdl.keras.steps.model_call import call_on_sample
+from akdl.keras.steps.objects import Heads
+from akdl.keras.steps.user_functions import UserModule
+from akdl.keras.steps.workers import Group
 from akdl.keras.task_configs import PREDICT, prepare
-from akdl.keras.user_functions import UserModule
-from akdl.keras.workers import Group
 from akdl.storage.whole_file import WholeFile
 from akdl.user_code.config_file import Config, ConfigError, read_config
 

@@ -11,7 +11,7 @@ import os
 import re
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Set, Union
 
-from akdl.keras.user_functions import UserModule
+from akdl.keras.steps.user_functions import UserModule
 from akdl.user_code.config_file import Config, ConfigError, named, read_config
 
 TRAIN, EVALUATE, PREDICT = TASKS = ("train", "evaluate", "predict")

@@ -25,14 +25,14 @@ IN_STEP = {"cluster": {"worker": ["a:1", "b:2", "c:3"]}, "task": {"type": "worke
     ],
 )
 def test_workers_in_step(cluster: dict[str, Any], workers: int) -> None:
-    from akdl.engine.run_config import in_step_workers
+    from akdl.training.clusters import in_step_workers
 
     assert in_step_workers({"TF_CONFIG": json.dumps({"cluster": cluster})}) == workers
 
 
 @pytest.mark.tf
 def test_the_task() -> None:
-    from akdl.engine.run_config import read_task
+    from akdl.training.clusters import read_task
 
     assert read_task({}) == (None, 0)
     assert read_task({"TF_CONFIG": json.dumps(IN_STEP)}) == ("worker", 1)

@@ -35,7 +35,7 @@ def test_optimizers_all_three_kinds_count_steps_and_resume(tmp_path: Path) -> No
 def test_optimizers_the_same_mathematics_as_the_given_one() -> None:
     import tensorflow as tf
 
-    from akdl.estimator.optimizers import maker
+    from akdl.estimator.common_estimator import maker
 
     made = maker(tf.keras.optimizers.Adam(0.3, beta_1=0.8, amsgrad=True, clipnorm=2.0))()
     assert isinstance(made, tf.keras.optimizers.legacy.Adam)
@@ -47,7 +47,7 @@ def test_optimizers_the_same_mathematics_as_the_given_one() -> None:
 def test_optimizers_names_of_keras(tmp_path: Path) -> None:
     import tensorflow as tf
 
-    from akdl.estimator.optimizers import maker
+    from akdl.estimator.common_estimator import maker
 
     legacy = tf.keras.optimizers.legacy
     for name, kind in (("adam", legacy.Adam), ("SGD", legacy.SGD), ("RMSprop", legacy.RMSprop), ("ftrl", legacy.Ftrl)):
@@ -66,7 +66,7 @@ def test_optimizers_names_of_keras(tmp_path: Path) -> None:
 def test_optimizers_what_the_older_kind_does_not_know() -> None:
     import tensorflow as tf
 
-    from akdl.estimator.optimizers import maker
+    from akdl.estimator.common_estimator import maker
 
     with pytest.raises(ValueError, match=r"cannot use Adam with weight_decay=0.1: tf.keras.optimizers.legacy.Adam has no such"):
         maker(tf.keras.optimizers.Adam(weight_decay=0.1))

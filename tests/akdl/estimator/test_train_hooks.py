@@ -40,7 +40,7 @@ def progress(lines: list[str]) -> Any:
     import tensorflow.compat.v1 as tf
 
     from akdl.engine.estimator_watch import StepHook
-    from akdl.engine.training_watch import TrainingWatch
+    from akdl.training.training_watch import TrainingWatch
 
     tf.add_to_collection(tf.GraphKeys.LOSSES, tf.constant(0.5))
     return StepHook(TrainingWatch(None, None), lines=lines.append, every_steps=2)
@@ -65,7 +65,7 @@ def test_a_process_without_steps_says_so() -> None:
 def test_graphs_that_would_fail_later(exported: dict[str, Any], is_trained: bool, message: str | None) -> None:
     import tensorflow.compat.v1 as tf
 
-    from akdl.estimator.train_hooks import GraphChecks
+    from akdl.estimator.dry_run import GraphChecks
 
     with tf.Graph().as_default():
         step = tf.train.get_or_create_global_step()

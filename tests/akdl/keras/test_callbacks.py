@@ -74,7 +74,7 @@ def test_early_stopping_the_best_weights() -> None:
 def test_early_stopping_goes_on_from_its_state(tmp_path: Path) -> None:
     import numpy as np
 
-    from akdl.engine.training_saves import restore, save
+    from akdl.training.training_saves import restore, save
 
     spec = {"name": "early_stopping", "args": {"patience": 3, "restore_best_weights": True}}
     first, second, run = make(spec), make(spec), training()
@@ -96,7 +96,7 @@ def test_early_stopping_a_metric_that_is_not_there() -> None:
 
 
 def rate_of(run: Any) -> float:
-    from akdl.keras.objects import learning_rate
+    from akdl.keras.steps.objects import learning_rate
 
     return learning_rate(run.optimizers[0]) or 0.0
 

@@ -18,11 +18,11 @@ pytestmark = [pytest.mark.tf, pytest.mark.slow]
 
 TESTS = [
     "test_callbacks.py",
-    "test_loop.py::test_two_optimizers_equals_a_step_by_hand",
-    "test_loop.py::test_two_optimizers_each_moves_its_own_variables",
-    "test_loop.py::test_two_optimizers_every_variable_is_in_one_group",
-    "test_loop.py::test_several_outputs_loss_and_metrics_per_output",
-    "test_row_metrics.py",
+    "steps/test_loop.py::test_two_optimizers_equals_a_step_by_hand",
+    "steps/test_loop.py::test_two_optimizers_each_moves_its_own_variables",
+    "steps/test_loop.py::test_two_optimizers_every_variable_is_in_one_group",
+    "steps/test_loop.py::test_several_outputs_loss_and_metrics_per_output",
+    "steps/test_row_metrics.py",
     "test_targets.py",
     "test_keras_training.py::test_mlp_equals_keras_itself",
     "test_keras_training.py::test_resumption_after_an_epoch",
@@ -34,7 +34,7 @@ TESTS = [
     "test_predict.py::test_predict_rows_of_several_models_with_several_outputs",
     "test_keras_command.py::test_ranknet",
     "test_keras_command.py::test_the_saved_ranker_is_the_trained_one",
-    "test_objects.py",
+    "steps/test_objects.py",
     "test_operator.py::test_a_train_operator_gets_the_saved_model",
     "test_saved_function.py",
     "test_saving.py",
@@ -45,12 +45,12 @@ TESTS = [
     # The types of labels, and how rows come, are not Keras's either.
     "../models/tf/dnn/test_dnn_train.py::test_dnn_train_learns_and_exports[DOUBLE-False-params0]",
     "../models/tf/dnn/test_keras_classifier.py",
-    "../engine/test_epoch_end.py::test_the_weights_are_those_of_keras[none-all rows there]",
-    "../engine/test_epoch_end.py::test_the_weights_are_those_of_keras[checkpoint_dir-save_checkpoints_steps-rows still arriving]",
-    "../engine/test_epoch_end.py::test_the_weights_are_those_of_keras[raw_dataset_fn-all rows there]",
-    "../engine/test_epoch_end.py::test_the_weights_are_those_of_keras[steps_per_execution-rows still arriving]",
-    "../engine/test_epoch_end.py::test_batches_tell_their_length_to_keras[4]",
-    "../engine/test_epoch_end.py::test_batches_of_a_group_tell_no_length",
+    "test_epoch_end.py::test_the_weights_are_those_of_keras[none-all rows there]",
+    "test_epoch_end.py::test_the_weights_are_those_of_keras[checkpoint_dir-save_checkpoints_steps-rows still arriving]",
+    "test_epoch_end.py::test_the_weights_are_those_of_keras[raw_dataset_fn-all rows there]",
+    "test_epoch_end.py::test_the_weights_are_those_of_keras[steps_per_execution-rows still arriving]",
+    "test_epoch_end.py::test_batches_tell_their_length_to_keras[4]",
+    "test_epoch_end.py::test_batches_of_a_group_tell_no_length",
 ]
 
 

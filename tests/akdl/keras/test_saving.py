@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from akdl.keras.user_functions import UserModule
+from akdl.keras.steps.user_functions import UserModule
 from tests.akdl.keras.support import save, user_module
 
 pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]

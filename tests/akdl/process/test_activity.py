@@ -52,7 +52,7 @@ def _called_through(*paths: str) -> Any:
         ([_SCRIPT, _ROWS], False, True, READING),
         ([_SCRIPT, _ROWS, _ARRIVAL], True, True, AWAITING),  # a thread stores the rows that come
         ([_SCRIPT, _EXECUTE, "/python3.11/threading.py"], False, False, STILL),
-        ([_SCRIPT, _EXECUTE, "/work/.akdl/lib/akdl/engine/keras_fit.py"], False, False, WORKING),  # our callbacks
+        ([_SCRIPT, _EXECUTE, "/work/.akdl/lib/akdl/keras/keras_fit.py"], False, False, WORKING),  # our callbacks
         ([_IMPORT, _SCRIPT], False, False, WORKING),  # a module of the script's that trains when it is imported
         ([_NEXT, _SCRIPT], False, False, WORKING),  # a function of the script that TensorFlow calls
     ],

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pytest
 
 from akdl.folders import locked_folder
-from akdl.keras import checkpoint as keras_checkpoint
 from akdl.process.channel import ChannelError
 from akdl.rows.extra_files import ExtraFiles
 from bridge.exceptions import ConfigurationError
@@ -165,15 +164,10 @@ def sink(path: str) -> None:
     receiver.finish()
 
 
-def checkpoint(path: str) -> None:
-    keras_checkpoint.save(os.path.dirname(path), 1, {}, {}, 1)
-
-
 WRITTEN: dict[str, tuple[Callable[[str], None], list[str]]] = {  # what writes a file, and what was once in the way
     "rows.ak": (sink, ["rows.ak.incomplete"]),
     "pipeline.akdl": (pipeline, ["pipeline.akdl.incomplete"]),
     "akdl-g-chief-0-0.status": (status, ["akdl-g-chief-0-0.status.new"]),
-    "checkpoint-000000001.npz": (checkpoint, [f"checkpoint-000000001.npz.{os.getpid()}.part"]),
 }
 
 

@@ -18,17 +18,18 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
-from akdl.engine.epoch_end import Total
 from akdl.engine.inputs import get_columns_parser
-from akdl.engine.keras_fit import Plan, fit
-from akdl.engine.strategy import choose_strategy, require_keras_for, sum_over_workers
+from akdl.engine.strategy import choose_strategy, require_keras_for
 from akdl.features import feature_spec, unsharded
+from akdl.keras.epoch_end import Total
+from akdl.keras.keras_fit import Plan, fit
 from akdl.models.tf.keras_sequential.layer_text import OPTIMIZERS, make, parse_call
 from akdl.rows.batches import with_length
 from akdl.runner.config import TrainTaskConfig
 from akdl.runner.io_helper import remove_checkpoint_files
 from akdl.runner.tensor_shapes import first_shape
 from akdl.runner.user_params import plain
+from akdl.training.clusters import sum_over_workers
 from akdl.user_code.config_file import Config
 from akdl.wire.column_type import type_of
 
@@ -46,7 +47,7 @@ _BIGGER_IS_BETTER = (
 def main(task_config: TrainTaskConfig) -> None:
     """Train on this worker's rows; the chief exports into `saved_model_dir`.
 
-    `akdl.engine.keras_fit` trains, as for scripts with `train_keras_model`: it has the checkpoints,
+    `akdl.keras.keras_fit` trains, as for scripts with `train_keras_model`: it has the checkpoints,
     the reports, and the end of an epoch before Keras makes a step without rows.
     """
     params = plain(task_config.user_params)

@@ -11,9 +11,9 @@ pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWar
 
 
 def call(model: Any, features: Any) -> Any:
-    from akdl.keras.data import Part
-    from akdl.keras.model_call import call_on_sample
-    from akdl.keras.workers import Group
+    from akdl.keras.steps.data import Part
+    from akdl.keras.steps.model_call import call_on_sample
+    from akdl.keras.steps.workers import Group
 
     return call_on_sample(Group(), model, Part(features, None, None, 4), "the model on rows")
 
@@ -28,7 +28,7 @@ def test_outputs_as_in_evaluation() -> None:
 def test_an_error_names_the_line_of_the_user_and_the_features() -> None:
     import tensorflow as tf
 
-    from akdl.keras.objects import ObjectError
+    from akdl.keras.steps.objects import ObjectError
 
     class Broken(tf.keras.Model):  # type: ignore[misc]
         def call(self, inputs: Any) -> Any:
@@ -45,7 +45,7 @@ def test_an_error_names_the_line_of_the_user_and_the_features() -> None:
 def test_an_error_outside_of_the_users_code_has_no_line() -> None:
     import tensorflow as tf
 
-    from akdl.keras.objects import ObjectError
+    from akdl.keras.steps.objects import ObjectError
 
     model = tf.keras.Sequential([tf.keras.Input((2,)), tf.keras.layers.Dense(1)])
     with pytest.raises(ObjectError, match=r"fails on the first batch: \w+Error: .*called with features float32\[4, 3\]$"):

@@ -12,13 +12,13 @@ pytestmark = pytest.mark.tf
 
 
 def group(cluster: dict[str, list[str]], role: str, index: int = 0, **more: Any) -> Any:
-    from akdl.keras.workers import Group
+    from akdl.keras.steps.workers import Group
 
     return Group({"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": role, "index": index}})}, **more)
 
 
 def test_alone() -> None:
-    from akdl.keras.workers import Group
+    from akdl.keras.steps.workers import Group
 
     for one in (Group({}), group({"chief": ["localhost:1"], "ps": []}, "chief")):
         assert (one.rank, one.ranks, one.replicas, one.local_replicas, one.is_chief) == (0, 1, 1, 1, True)

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWar
 def test_training_ends_after_the_steps_of_the_largest_share(steps: int) -> None:
     import tensorflow.compat.v1 as tf
 
-    from akdl.engine.common_steps import CommonSteps
+    from akdl.engine.estimator_group import CommonSteps
 
     with tf.Graph().as_default():
         step = tf.train.get_or_create_global_step()
@@ -29,7 +29,7 @@ def test_training_ends_after_the_steps_of_the_largest_share(steps: int) -> None:
 def test_rows_of_a_dataset(make: str, rows: int | None) -> None:
     import tensorflow as tf
 
-    from akdl.engine.common_steps import count_rows
+    from akdl.engine.estimator_group import count_rows
 
     def dataset() -> Any:
         numbers = tf.data.Dataset.range(7)

@@ -1,9 +1,9 @@
 """Checkpoints of a Keras training: its variables, and the values that continue it.
 
 The runner of `awf_*` callbacks and `train_keras_model` write the same form, the one of TensorFlow,
-so that `BestCheckpoints`, `CheckpointFolder` and TensorFlow's own tools read both. What is no
-variable (the history, the place in the data, states of callbacks) is JSON in the same files, because
-values and variables of different steps must never meet. Nothing is unpickled: the folder may be
+so that `BestCheckpoints`, `CheckpointFolder` and TensorFlow's own tools read both. The history, the
+place in the data and the states of callbacks are JSON in the same files, because values and
+variables of different steps must never meet. Nothing is unpickled: the folder may be
 shared with other users.
 """
 
@@ -12,6 +12,7 @@ import glob
 import json
 import os
 import tempfile
+import uuid
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -116,6 +117,25 @@ def record(folder: str, newest: str, names: Sequence[str], dropped: Iterable[str
             os.remove(path)
 
 
+def try_folder(path: str) -> Optional[str]:
+    """Make a folder and write a file there; return the reason of a failure, or None.
+
+    Args:
+        path: A local folder or any address that TensorFlow reaches, such as s3:// or hdfs://. It
+            stays.
+    """
+    # Workers may try the same folder at the same moment, so the name of the file is random.
+    tried = os.path.join(path, f".akdl-{uuid.uuid4().hex}")
+    try:
+        tf.io.gfile.makedirs(path)
+        with tf.io.gfile.GFile(tried, "w") as file:
+            file.write("tried")
+        tf.io.gfile.remove(tried)
+    except (OSError, tf.errors.OpError) as error:
+        return str(getattr(error, "message", error))
+    return None
+
+
 class _Values(tf.train.experimental.PythonState):  # type: ignore[misc]
     """JSON values in a checkpoint; arrays keep their bits."""
 
@@ -138,7 +158,7 @@ def _encoded(array: Any) -> Dict[str, Any]:
 def _decoded(value: Dict[str, Any]) -> Any:
     if "base64" not in value:
         return value
-    # This knows the dtypes that TensorFlow adds to those of numpy, such as bfloat16.
+    # TensorFlow adds dtypes to numpy's own, such as bfloat16.
     dtype = tf.as_dtype(value["dtype"]).as_numpy_dtype
     return np.frombuffer(base64.b64decode(value["base64"]), dtype).reshape(value["shape"])
 

@@ -10,8 +10,8 @@ import os
 import shutil
 from typing import Any, Dict, Mapping, Optional
 
-from akdl.engine.training_saves import files_of, record
 from akdl.storage.whole_file import WholeFile
+from akdl.training.training_saves import files_of, record
 from akdl.user_code.config_file import Config
 
 FOLDER = "best"

@@ -11,8 +11,8 @@ from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tup
 
 import tensorflow as tf
 
-from akdl.keras.user_functions import UserModule
-from akdl.keras.workers import Group
+from akdl.keras.steps.user_functions import UserModule
+from akdl.keras.steps.workers import Group
 from akdl.user_code.config_file import Config
 
 # This is its name in all versions of TensorFlow 2.

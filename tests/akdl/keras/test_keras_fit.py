@@ -65,7 +65,7 @@ def train(task_config: Any, **changes: Any) -> Any:
 
 def killed_after(task_config: Any, step: int, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
     """Train until the step is done and what is due after it, then fail."""
-    from akdl.engine.training_watch import TrainingWatch
+    from akdl.training.training_watch import TrainingWatch
 
     with monkeypatch.context() as patch:
 
@@ -101,7 +101,7 @@ def test_a_resumed_training_has_the_weights_of_one_that_was_not_interrupted(
     killed_after(config(tmp_path / "work", checkpoints), killed, monkeypatch, **changes)
     again = config(tmp_path / "work", checkpoints, attempt=1)
     steps: list[int] = []
-    monkeypatch.setattr("akdl.engine.training_watch.REPORT_S", 0.0)
+    monkeypatch.setattr("akdl.training.training_watch.REPORT_S", 0.0)
     monkeypatch.setattr(type(again), "report", lambda self, step, **metrics: steps.append(step))
     model, history = train(again, **changes)
     assert steps[0] == killed - lost + 1
@@ -187,7 +187,7 @@ def test_a_folder_that_tensorflow_takes_for_a_pattern(tmp_path: Path, name: str)
 
 
 def test_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("akdl.engine.training_watch.REPORT_S", 3600.0)  # or there are more on a slower machine
+    monkeypatch.setattr("akdl.training.training_watch.REPORT_S", 3600.0)  # or there are more on a slower machine
     task_config = config(tmp_path / "work")
     _, history = train(task_config)
     latest = task_config.reports.latest()
@@ -198,7 +198,7 @@ def test_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("is_chief", [False, True])
 def test_checkpoints_in_the_work_folder_are_not_said_to_be_files_of_the_script(tmp_path: Path, is_chief: bool) -> None:
-    from akdl.engine.training_saves import save
+    from akdl.training.training_saves import save
 
     warnings = ScriptWarnings(str(tmp_path))
     warnings.watch_files()
@@ -249,7 +249,7 @@ def test_workers_in_step_go_on_together_and_stop_at_one_step(tmp_path: Path) -> 
 REPORTS = """
 import json
 import tensorflow as tf
-from akdl.engine import training_watch
+from akdl.training import training_watch
 from akdl.engine.strategy import choose_strategy
 from akdl.engine.train import train_keras_model
 from keras_group import INPUT

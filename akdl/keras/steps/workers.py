@@ -10,8 +10,7 @@ from typing import Any, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 import tensorflow as tf
 
-from akdl.engine.run_config import read_cluster, read_task
-from akdl.engine.strategy import worker_sums
+from akdl.training.clusters import read_cluster, read_task, worker_sums
 
 
 class Group:

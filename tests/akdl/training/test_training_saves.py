@@ -18,7 +18,7 @@ def variables(*values: Any) -> list[Any]:
 
 
 def test_variables_and_values_come_back(tmp_path: Path) -> None:
-    from akdl.engine.training_saves import latest, restore, save
+    from akdl.training.training_saves import latest, restore, save
 
     values = {"history": [{"loss": 0.1}], "seed": None, "arrays": [np.arange(6.0).reshape(2, 3), np.array(3, np.int64)]}
     path = save(str(tmp_path), 1, True, values, model=variables([1.0], [[2.0]]))
@@ -33,7 +33,7 @@ def test_variables_and_values_come_back(tmp_path: Path) -> None:
 
 
 def test_only_the_newest_checkpoints_are_kept(tmp_path: Path) -> None:
-    from akdl.engine.training_saves import latest, restore, save
+    from akdl.training.training_saves import latest, restore, save
 
     for number in range(11):
         assert save(str(tmp_path), 2, False, {"number": number}, model=variables(1.0)) is None, "only the chief's is used"
@@ -48,14 +48,29 @@ def test_only_the_newest_checkpoints_are_kept(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_checkpoints(tmp_path: Path) -> None:
-    from akdl.engine.training_saves import latest, restore
+    from akdl.training.training_saves import latest, restore
 
     assert latest(str(tmp_path)) is None and latest(str(tmp_path / "missing")) is None
     assert restore(str(tmp_path), lambda values: [2 * value for value in values]) is None
 
 
+@pytest.mark.fault("security", "Links that another user plants in the way of a checkpoint are replaced, never followed")
+def test_links_in_the_way_are_replaced(tmp_path: Path) -> None:
+    from akdl.training.training_saves import restore, save
+
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    folder = tmp_path / "checkpoints"
+    folder.mkdir()
+    for name in ("checkpoint", "checkpoint-1.index", "checkpoint-1.data-00000-of-00001"):
+        (folder / name).symlink_to(precious if name != "checkpoint" else tmp_path / "nothing")
+    save(str(folder), 1, True, {}, model=variables(1.0))
+    assert precious.read_text() == "mine" and not (tmp_path / "nothing").exists()
+    assert restore(str(folder), None, is_whole=True, model=variables(0.0)) is not None
+
+
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
-    from akdl.engine.training_saves import CheckpointError, restore, save
+    from akdl.training.training_saves import CheckpointError, restore, save
 
     save(str(tmp_path), 1, True, {}, model=variables([1.0], [[2.0]]))
     for model in (variables([0.0, 0.0], [[0.0]]), variables([0.0]), variables([0.0], [[0.0]], [0.0])):

@@ -12,11 +12,11 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 import numpy as np
 import tensorflow as tf
 
-from akdl.keras.data import DatasetSource, Part, without_rows
-from akdl.keras.objects import Heads, ObjectError, make_loss
-from akdl.keras.row_metrics import Metrics, traced_once, with_rank_of
-from akdl.keras.saved_function import describe
-from akdl.keras.workers import Group
+from akdl.keras.steps.data import DatasetSource, Part, without_rows
+from akdl.keras.steps.model_call import describe, evaluated
+from akdl.keras.steps.objects import Heads, ObjectError, make_loss
+from akdl.keras.steps.row_metrics import Metrics, traced_once, with_rank_of
+from akdl.keras.steps.workers import Group
 from akdl.user_code.config_file import Config
 
 # The state of these operations is not in checkpoints. If a model has one of them, each epoch begins
@@ -310,11 +310,6 @@ def predict_function(group: Group, model: Any) -> Callable[[Sequence[Part]], Seq
         return outputs
 
     return predict
-
-
-def evaluated(model: Any, features: Any) -> Any:
-    """Call a model as for evaluation; a function of the user's may not take `training`."""
-    return model(features, training=False) if isinstance(model, tf.keras.layers.Layer) else model(features)
 
 
 def _as_groups(returned: Any) -> List[List[Any]]:

@@ -13,21 +13,21 @@ pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWar
 
 @pytest.mark.parametrize("name", ["Adam", "adam", "ADAM"])
 def test_names_case_does_not_count(name: str) -> None:
-    from akdl.keras.objects import make_optimizer
+    from akdl.keras.steps.objects import make_optimizer
 
     assert type(make_optimizer(name, user_module())).__name__ == "Adam"
 
 
 @pytest.mark.parametrize("name", ["mse", "MSE", "mean_squared_error", "MeanSquaredError"])
 def test_names_losses(name: str) -> None:
-    from akdl.keras.objects import make_loss
+    from akdl.keras.steps.objects import make_loss
 
     loss = make_loss(name, user_module())
     assert loss([[1.0], [3.0]], [[0.0], [0.0]]).numpy().tolist() == [1.0, 9.0]
 
 
 def test_names_schedule() -> None:
-    from akdl.keras.objects import learning_rate, make_optimizer, set_learning_rate
+    from akdl.keras.steps.objects import learning_rate, make_optimizer, set_learning_rate
 
     rate = {"name": "ExponentialDecay", "args": {"initial_learning_rate": 0.1, "decay_steps": 10, "decay_rate": 0.5}}
     optimizer = make_optimizer({"name": "SGD", "args": {"learning_rate": rate}}, user_module())
@@ -37,7 +37,7 @@ def test_names_schedule() -> None:
 
 
 def test_names_learning_rate() -> None:
-    from akdl.keras.objects import learning_rate, make_optimizer, set_learning_rate
+    from akdl.keras.steps.objects import learning_rate, make_optimizer, set_learning_rate
 
     optimizer = make_optimizer({"name": "SGD", "args": {"learning_rate": 0.25}}, user_module())
     assert learning_rate(optimizer) == 0.25
@@ -46,7 +46,7 @@ def test_names_learning_rate() -> None:
 
 
 def test_names_the_users_own_come_first() -> None:
-    from akdl.keras.objects import make_loss, make_metric
+    from akdl.keras.steps.objects import make_loss, make_metric
 
     def mse(y_true: Any, y_pred: Any, factor: float = 1.0) -> Any:
         return factor * (y_pred[:, 0] - y_true[:, 0])
@@ -59,7 +59,7 @@ def test_names_the_users_own_come_first() -> None:
 
 
 def test_names_unknown() -> None:
-    from akdl.keras.objects import make_metric, make_optimizer
+    from akdl.keras.steps.objects import make_metric, make_optimizer
 
     with pytest.raises(ValueError, match="there is no optimizer 'adm', neither .*; similar: Adam"):
         make_optimizer("adm", user_module())
@@ -69,14 +69,14 @@ def test_names_unknown() -> None:
 
 @pytest.mark.parametrize(("name", "shown"), [("AUC", "auc"), ("BinaryAccuracy", "binary_accuracy"), ("acc", "acc")])
 def test_names_of_metrics(name: str, shown: str) -> None:
-    from akdl.keras.objects import metric_name
+    from akdl.keras.steps.objects import metric_name
 
     assert metric_name(name) == shown
     assert metric_name({"name": name, "args": {"name": "mine"}}) == "mine"
 
 
 def test_unknown_names_all_with_their_paths() -> None:
-    from akdl.keras.objects import unknown_names
+    from akdl.keras.steps.objects import unknown_names
 
     config = {
         "optimizer": ["sgd", {"name": "Adam", "args": {"learning_rate": {"name": "Decay"}}}],
@@ -93,7 +93,7 @@ def test_unknown_names_all_with_their_paths() -> None:
 
 
 def test_unknown_names_nothing_wrong() -> None:
-    from akdl.keras.objects import unknown_names
+    from akdl.keras.steps.objects import unknown_names
 
     rate = {"name": "ExponentialDecay", "args": {"initial_learning_rate": 0.1, "decay_steps": 10, "decay_rate": 0.5}}
     config = {"optimizer": {"name": "sgd", "args": {"learning_rate": rate}}, "loss": "mse", "metrics": {"a": ["AUC"]}}
@@ -107,14 +107,14 @@ def test_unknown_names_nothing_wrong() -> None:
 def test_accuracy_the_kind_follows_the_shapes(label: list[int], output: list[int], kind: str) -> None:
     import tensorflow as tf
 
-    from akdl.keras.objects import make_metric
+    from akdl.keras.steps.objects import make_metric
 
     made = make_metric("accuracy", user_module(), tf.zeros(label), tf.zeros(output))
     assert (type(made).__name__, made.name) == (f"{kind}Accuracy", "accuracy")
 
 
 def test_heads_one_output() -> None:
-    from akdl.keras.objects import Heads
+    from akdl.keras.steps.objects import Heads
 
     heads = Heads(None, "tensor")
     assert heads.split("labels", "y") == ["y"]
@@ -124,7 +124,7 @@ def test_heads_one_output() -> None:
 
 
 def test_heads_several() -> None:
-    from akdl.keras.objects import Heads
+    from akdl.keras.steps.objects import Heads
 
     heads = Heads(None, {"a": "x", "b": "y"})
     assert heads.split("labels", {"b": 2, "a": 1}) == [1, 2]

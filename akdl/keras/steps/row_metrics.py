@@ -9,9 +9,9 @@ from typing import Any, Callable, Dict, List, Mapping, Tuple
 import numpy as np
 import tensorflow as tf
 
-from akdl.keras.data import Part
-from akdl.keras.objects import Heads, ObjectError, make_metric, metric_name
-from akdl.keras.workers import Group
+from akdl.keras.steps.data import Part
+from akdl.keras.steps.objects import Heads, ObjectError, make_metric, metric_name
+from akdl.keras.steps.workers import Group
 from akdl.tf_version import tf_version
 from akdl.user_code.config_file import Config
 

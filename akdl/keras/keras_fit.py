@@ -12,14 +12,14 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 import numpy as np
 import tensorflow as tf
 
-from akdl.engine.best_checkpoints import best_checkpoints
-from akdl.engine.epoch_end import EpochEnd
-from akdl.engine.strategy import is_parameter_server_strategy, sum_over_workers
-from akdl.engine.training_saves import restore, save
-from akdl.engine.training_watch import TrainingWatch
+from akdl.keras.epoch_end import EpochEnd
 from akdl.runner.config import TaskConfig
 from akdl.storage.checkpoint_folder import CheckpointFolder
 from akdl.tf_version import is_keras_3
+from akdl.training.best_checkpoints import best_checkpoints
+from akdl.training.clusters import is_parameter_server_strategy, sum_over_workers
+from akdl.training.training_saves import restore, save
+from akdl.training.training_watch import TrainingWatch
 from akdl.user_code.config_file import Config
 
 KEYS = {"seed"}
@@ -184,7 +184,7 @@ class _Fit:
         return history
 
     def _saved(self) -> Dict[str, Any]:
-        """Return what a checkpoint has, and how TensorFlow writes and reads it."""
+        """Return the content of a checkpoint, and how TensorFlow writes and reads it."""
         # The chief writes all variables. Otherwise each parameter server writes its own part on its
         # own host, where no other process finds it.
         options = tf.train.CheckpointOptions("/job:chief/task:0") if self._by_servers else None

@@ -8,9 +8,9 @@ from typing import Any
 import fsspec
 import pytest
 
-from akdl.engine import training_watch as module
-from akdl.engine.training_watch import TrainingWatch
 from akdl.storage.checkpoint_folder import CheckpointFolder, ask_to_stop
+from akdl.training import training_watch as module
+from akdl.training.training_watch import TrainingWatch
 
 
 class Clock:

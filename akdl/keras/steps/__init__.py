@@ -1,0 +1,1 @@
+"""Datasets, steps and metrics of the Keras runner, without its files and reports."""
