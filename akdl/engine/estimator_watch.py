@@ -10,9 +10,10 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 import tensorflow as tf
 
-from akdl.engine.estimator_group import is_chief, is_group
+from akdl.engine.estimator_group import is_chief, is_group, train_in_group, train_spec
 from akdl.runner.config import TaskConfig
 from akdl.storage.checkpoint_folder import CheckpointFolder, refuse_pattern
+from akdl.tf_version import require_estimator
 from akdl.training.best_checkpoints import best_checkpoints
 from akdl.training.training_watch import TrainingWatch
 from akdl.user_code.config_file import Config
@@ -20,16 +21,16 @@ from akdl.user_code.config_file import Config
 logger = logging.getLogger(__name__)
 
 Report = Callable[[str], None]
+InputFn = Callable[[], Any]
 # A function of the path of a checkpoint and its metrics.
 Evaluated = Callable[[str, Mapping[str, Any]], object]
 
 
 class EstimatorWatch:
-    """The hooks and listeners of one training of an Estimator, inside an operator or outside.
+    """One training of an Estimator with its hooks and listeners, inside an operator or outside.
 
     Make it before the training: it fetches earlier checkpoints and sets the Estimator's
-    `model_dir`. Pass `hooks` and `listeners` to the training, and call `end` on the chief
-    afterwards.
+    `model_dir`. Call `end` on the chief after `train`.
 
     Args:
         estimator: The Estimator, whose RunConfig has the role of this process.
@@ -54,7 +55,7 @@ class EstimatorWatch:
     ) -> None:
         refuse_pattern(estimator.model_dir)
         self._folder: Optional[CheckpointFolder] = None
-        self._estimator = estimator
+        self._estimator, self._eval_spec = estimator, eval_spec
         config = estimator.config
         # Workers in step have to stop at the same step, and there is no channel to agree on one
         # here.
@@ -82,29 +83,42 @@ class EstimatorWatch:
         watch = TrainingWatch(task_config, None if in_step else self._folder)
         watch.total_steps = train_config.get("max_steps")
         replicas = getattr(config.train_distribute, "num_replicas_in_sync", 1)
-        self.hooks = [StepHook(watch, replicas, lines, every_steps)]
+        self._hooks = [StepHook(watch, replicas, lines, every_steps)]
         is_evaluated = best is not None or (receivers is not None and not is_group(config))
         receive_all = [*([] if best is None else [best.offer]), *(receivers or [])]
         self._evaluations = None if eval_spec is None else _Evaluations(estimator, eval_spec, receive_all)
-        self.listeners: List[Any] = []
+        self._listeners: List[Any] = []
         if is_chief(config):
             # The evaluation comes first, so that an address receives the best checkpoints as well.
-            self.listeners += [self._evaluations] if is_evaluated and eval_spec is not None else []
-            self.listeners += [] if self._folder is None else [_Publisher(self._folder)]
+            self._listeners += [self._evaluations] if is_evaluated and eval_spec is not None else []
+            self._listeners += [] if self._folder is None else [_Publisher(self._folder)]
 
-    def rest_of(self, input_fn: Callable[[], Any]) -> Callable[[], Any]:
-        """Skip the batches that were read before the last checkpoint; for a process alone.
+    def train(self, input_fn: InputFn, max_steps: Optional[int], hooks: Sequence[Any], skips: bool = False) -> None:
+        """Train in the role of this process, alone or in the group of TF_CONFIG.
 
+        With `skips`, a process alone skips the batches that were read before the last checkpoint.
         Only there the order of the rows equals the order of the steps, so that the global step says
         how many batches were read.
         """
-        path = self._estimator.latest_checkpoint() if self._folder is not None else None
-        if path is None:
-            return input_fn
-        strategy = self._estimator.config.train_distribute
-        batches = int(tf.train.load_variable(path, "global_step")) * (strategy.num_replicas_in_sync if strategy else 1)
-        logger.info("resuming from %s: the first %d batches are skipped", path, batches)
-        return lambda: input_fn().skip(batches)
+        estimator, hooks = self._estimator, [*hooks, *self._hooks]
+        config = estimator.config
+        if is_group(config):
+            # TensorFlow requires a spec of evaluations, but it only evaluates in a process of the
+            # role evaluator, which operators do not start.
+            spec = self._eval_spec or require_estimator().EvalSpec(input_fn)
+            train_in_group(estimator, train_spec(input_fn, max_steps, hooks, self._listeners), spec)
+            return
+        path = estimator.latest_checkpoint() if skips and self._folder is not None else None
+        read = input_fn
+        if path is not None:
+            replicas = getattr(config.train_distribute, "num_replicas_in_sync", 1)
+            batches = int(tf.train.load_variable(path, "global_step")) * replicas
+            logger.info("resuming from %s: the first %d batches are skipped", path, batches)
+
+            def read() -> Any:
+                return input_fn().skip(batches)
+
+        estimator.train(read, hooks, max_steps=max_steps, saving_listeners=self._listeners)
 
     def end(self) -> Optional[Dict[str, Any]]:
         """Publish the last checkpoint, if `checkpointDir` is an address, and return its metrics."""

@@ -25,7 +25,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 import tensorflow as tf
 
 from akdl.engine import inputs
-from akdl.engine.estimator_group import CommonSteps, count_rows, is_group, served_by_default, train_in_group, train_spec
+from akdl.engine.estimator_group import CommonSteps, count_rows, is_group, served_by_default
 from akdl.engine.estimator_watch import EstimatorWatch
 from akdl.engine.run_config import generate_run_config
 from akdl.engine.strategy import require_keras_for
@@ -77,18 +77,8 @@ def train_estimator(
         train_config = _in_common_steps(train_config, task_config)
     input_fn, valid_fn = _input_fns(input_config, train_config, task_config)
     serving_fn, export_dir = _serving_fn(module, export_config), _export_dir(export_config, task_config)
-    eval_spec = _eval_spec(module, valid_fn)
-    watch = EstimatorWatch(estimator, task_config, train_config, eval_spec)
-    hooks, max_steps = [*(train_config.get("hooks") or []), *watch.hooks], train_config.get("max_steps")
-    if is_group(estimator.config):
-        # TensorFlow evaluates during the training in a process of the role evaluator only, which
-        # operators do not start.
-        spec = train_spec(input_fn, max_steps, hooks, watch.listeners)
-        train_in_group(estimator, spec, eval_spec or module.EvalSpec(input_fn))
-    else:
-        # Only a process alone reads its rows in the order of its steps, so only there a resumed
-        # training can skip some.
-        estimator.train(watch.rest_of(input_fn), hooks, max_steps=max_steps, saving_listeners=watch.listeners)
+    watch = EstimatorWatch(estimator, task_config, train_config, _eval_spec(module, valid_fn))
+    watch.train(input_fn, train_config.get("max_steps"), train_config.get("hooks") or [], skips=True)
     if not _exports(task_config):
         return None
     metrics = watch.end()
@@ -137,8 +127,8 @@ def train_estimator_one_worker(
         chosen = {"best_checkpoint_metric": metric, "best_checkpoint_bigger": bigger}
         train_config = {"keep_best_checkpoints": 1, **train_config, **chosen}
     watch = EstimatorWatch(estimator, task_config, train_config, _eval_spec(module, valid_fn), [])
-    hooks = watch.hooks + ([] if patience is None else [_patience_hook(module, estimator, metric, bigger, int(patience))])
-    estimator.train(watch.rest_of(input_fn), hooks, saving_listeners=watch.listeners)
+    hooks = [] if patience is None else [_patience_hook(module, estimator, metric, bigger, int(patience))]
+    watch.train(input_fn, None, hooks, skips=True)
     found = watch.end()
     checkpoint = tf.train.latest_checkpoint(os.path.join(estimator.model_dir, best_checkpoints.FOLDER)) if best else None
     served_by_default(estimator).export_saved_model(export_dir, serving_fn, checkpoint_path=checkpoint)

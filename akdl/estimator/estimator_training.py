@@ -118,16 +118,11 @@ def train(
         try_folders({"the model dir": model_dir, "the export dir": export_dir})
         serving = try_export(functions, config, report)
         try_evaluation(functions, inputs[1], config)
-    hooks = [GraphChecks(functions.file, serving.variables), *watch.hooks]
     max_steps = _max_steps(settings["train_max_steps"], config, workers, report)
-    spec = estimator_group.train_spec(inputs[0], max_steps, hooks, watch.listeners)
     # A training without rows ends without an error, so the steps before and after it are compared.
     before = estimator_group.last_step(estimator) if chief else 0
     try:
-        if distributed:
-            estimator_group.train_in_group(estimator, spec, eval_spec)
-        else:
-            estimator.train(spec.input_fn, spec.hooks, max_steps=spec.max_steps, saving_listeners=watch.listeners)
+        watch.train(inputs[0], max_steps, [GraphChecks(functions.file, serving.variables)])
     except tf.compat.v1.train.NanLossDuringTrainingError as error:
         kept = estimator.latest_checkpoint()
         raise TrainingFailed(
@@ -137,7 +132,7 @@ def train(
     # Only the chief evaluates and exports. The others end here, and their processes with them.
     if not chief:
         return None
-    estimator_group.require_steps(estimator, before, spec.max_steps)
+    estimator_group.require_steps(estimator, before, max_steps)
     served = estimator_group.served_by_default(estimator) if serving.predict_is_default else estimator
     return _finish(served, functions, watch, export_dir, report)
 
