@@ -35,7 +35,7 @@ from akdl.keras.keras_fit import Plan, fit, steps_per_execution
 from akdl.runner.config import TaskConfig
 from akdl.runner.context import TFContext
 from akdl.tf_version import is_keras_3, require_estimator
-from akdl.training import best_checkpoints
+from akdl.training.checkpoints import BEST, BEST_KEYS, latest
 from akdl.training.clusters import is_parameter_server_strategy
 from akdl.user_code.config_file import Config
 
@@ -46,7 +46,7 @@ logger = logging.getLogger(__name__)
 _DATASET_KEYS = set(inspect.signature(inputs.get_dataset).parameters) - {"ignored"}
 _RUN_CONFIG_KEYS = set(inspect.signature(generate_run_config).parameters) - {"ignored"}
 _OWN_KEYS = {"valid_raw_dataset_fn", "early_stopping_patience_steps", "steps_per_epoch", "max_steps", "hooks"}
-_OWN_KEYS |= best_checkpoints.KEYS | keras_fit.KEYS
+_OWN_KEYS |= BEST_KEYS | keras_fit.KEYS
 
 
 def train_estimator(
@@ -130,7 +130,7 @@ def train_estimator_one_worker(
     hooks = [] if patience is None else [_patience_hook(module, estimator, metric, bigger, int(patience))]
     watch.train(input_fn, None, hooks, skips=True)
     found = watch.end()
-    checkpoint = tf.train.latest_checkpoint(os.path.join(estimator.model_dir, best_checkpoints.FOLDER)) if best else None
+    checkpoint = latest(os.path.join(estimator.model_dir, BEST)) if best else None
     served_by_default(estimator).export_saved_model(export_dir, serving_fn, checkpoint_path=checkpoint)
     return found
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from akdl.estimator.four_functions import Functions
 from akdl.tf_version import require_estimator
-from akdl.training.training_saves import try_folder
+from akdl.training.checkpoints import try_folder
 from akdl.user_code.config_file import ConfigError
 from akdl.user_code.module import UserModuleError
 

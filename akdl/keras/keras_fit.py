@@ -16,9 +16,8 @@ from akdl.keras.epoch_end import EpochEnd
 from akdl.runner.config import TaskConfig
 from akdl.storage.checkpoint_folder import CheckpointFolder
 from akdl.tf_version import is_keras_3
-from akdl.training.best_checkpoints import best_checkpoints
+from akdl.training.checkpoints import best_checkpoints, restore, save
 from akdl.training.clusters import is_parameter_server_strategy, sum_over_workers
-from akdl.training.training_saves import restore, save
 from akdl.training.training_watch import TrainingWatch
 from akdl.user_code.config_file import Config
 

@@ -26,7 +26,7 @@ from akdl.keras.steps.workers import Group
 from akdl.keras.task_configs import TRAIN, prepare
 from akdl.runner.config import TaskConfig
 from akdl.storage.checkpoint_folder import CheckpointFolder
-from akdl.training.training_saves import CheckpointError, latest, restore, save, try_folder
+from akdl.training.checkpoints import CheckpointError, latest, restore, save, try_folder
 from akdl.training.training_watch import TrainingWatch
 from akdl.user_code.config_file import Config
 
@@ -285,7 +285,7 @@ class _KerasTraining:
     def _resume(self, settings: CheckpointSettings) -> None:
         group, training, passes = self._group, self._training, self._passes
         with group.strategy.scope():
-            found = restore(settings.path, group.sum, is_whole=True, **self._variables())
+            found = restore(settings.path, group.sum, **self._variables())
         if found is None:
             return
         path, values = found

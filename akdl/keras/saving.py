@@ -23,7 +23,7 @@ from akdl.runner.script_state import export_model
 from akdl.storage.checkpoint_folder import without_pattern
 from akdl.storage.model_forms import ModelError, find_saved_model
 from akdl.tf_version import is_keras_3
-from akdl.training.training_saves import latest, try_folder
+from akdl.training.checkpoints import latest, try_folder
 from akdl.user_code.config_file import Config, ConfigError
 
 

@@ -74,7 +74,7 @@ def test_early_stopping_the_best_weights() -> None:
 def test_early_stopping_goes_on_from_its_state(tmp_path: Path) -> None:
     import numpy as np
 
-    from akdl.training.training_saves import restore, save
+    from akdl.training.checkpoints import restore, save
 
     spec = {"name": "early_stopping", "args": {"patience": 3, "restore_best_weights": True}}
     first, second, run = make(spec), make(spec), training()

@@ -198,7 +198,7 @@ def test_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("is_chief", [False, True])
 def test_checkpoints_in_the_work_folder_are_not_said_to_be_files_of_the_script(tmp_path: Path, is_chief: bool) -> None:
-    from akdl.training.training_saves import save
+    from akdl.training.checkpoints import save
 
     warnings = ScriptWarnings(str(tmp_path))
     warnings.watch_files()

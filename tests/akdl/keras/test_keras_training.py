@@ -120,7 +120,7 @@ def test_resumption_in_the_middle_of_an_epoch(tmp_path: Path, steps_per_epoch: i
 
 
 def test_resumption_what_does_not_fit_is_refused(tmp_path: Path) -> None:
-    from akdl.training.training_saves import CheckpointError
+    from akdl.training.checkpoints import CheckpointError
 
     config = shuffled_config(tmp_path, 1)
     train(config, script("shuffled"))

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.tf
 @pytest.mark.fault("security", "Links that another user plants beside the best checkpoints are replaced, never followed")
 def test_links_in_the_way_are_replaced_and_never_followed(tmp_path: pathlib.Path) -> None:
     """Others may write to a folder of checkpoints, and plant links at the names of the copies."""
-    from akdl.training.best_checkpoints import METRICS_FILE, BestCheckpoints
+    from akdl.training.checkpoints import METRICS_FILE, BestCheckpoints
 
     precious, best = tmp_path / "precious", tmp_path / "best"
     precious.write_text("mine")

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.tf
 
 
 def test_a_folder_is_made_and_left_empty(tmp_path: Path) -> None:
-    from akdl.training.training_saves import try_folder
+    from akdl.training.checkpoints import try_folder
 
     for _ in range(2):
         assert try_folder(str(tmp_path / "new" / "inner")) is None
@@ -18,7 +18,7 @@ def test_a_folder_is_made_and_left_empty(tmp_path: Path) -> None:
 
 
 def test_a_reason_is_returned(tmp_path: Path) -> None:
-    from akdl.training.training_saves import try_folder
+    from akdl.training.checkpoints import try_folder
 
     (tmp_path / "file").touch()
     reason = try_folder(str(tmp_path / "file" / "below"))

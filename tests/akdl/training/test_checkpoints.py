@@ -18,13 +18,13 @@ def variables(*values: Any) -> list[Any]:
 
 
 def test_variables_and_values_come_back(tmp_path: Path) -> None:
-    from akdl.training.training_saves import latest, restore, save
+    from akdl.training.checkpoints import latest, restore, save
 
     values = {"history": [{"loss": 0.1}], "seed": None, "arrays": [np.arange(6.0).reshape(2, 3), np.array(3, np.int64)]}
     path = save(str(tmp_path), 1, True, values, model=variables([1.0], [[2.0]]))
     assert latest(str(tmp_path)) == path
     model = variables([0.0], [[0.0]])
-    found = restore(str(tmp_path), None, is_whole=True, model=model)
+    found = restore(str(tmp_path), None, model=model)
     assert found is not None and found[0] == path
     assert [one.numpy().tolist() for one in model] == [[1.0], [[2.0]]]
     arrays = found[1].pop("arrays")
@@ -33,7 +33,7 @@ def test_variables_and_values_come_back(tmp_path: Path) -> None:
 
 
 def test_only_the_newest_checkpoints_are_kept(tmp_path: Path) -> None:
-    from akdl.training.training_saves import latest, restore, save
+    from akdl.training.checkpoints import latest, restore, save
 
     for number in range(11):
         assert save(str(tmp_path), 2, False, {"number": number}, model=variables(1.0)) is None, "only the chief's is used"
@@ -47,8 +47,17 @@ def test_only_the_newest_checkpoints_are_kept(tmp_path: Path) -> None:
     assert found is not None and found[1] == {"number": 11}
 
 
+def test_a_relative_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from akdl.training.checkpoints import latest, save
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here").mkdir()
+    save("here", 1, True, {}, model=variables(1.0))
+    assert latest("here") == "here/checkpoint-1" and latest(str(tmp_path / "here")) == str(tmp_path / "here/checkpoint-1")
+
+
 def test_a_folder_without_checkpoints(tmp_path: Path) -> None:
-    from akdl.training.training_saves import latest, restore
+    from akdl.training.checkpoints import latest, restore
 
     assert latest(str(tmp_path)) is None and latest(str(tmp_path / "missing")) is None
     assert restore(str(tmp_path), lambda values: [2 * value for value in values]) is None
@@ -56,7 +65,7 @@ def test_a_folder_without_checkpoints(tmp_path: Path) -> None:
 
 @pytest.mark.fault("security", "Links that another user plants in the way of a checkpoint are replaced, never followed")
 def test_links_in_the_way_are_replaced(tmp_path: Path) -> None:
-    from akdl.training.training_saves import restore, save
+    from akdl.training.checkpoints import restore, save
 
     precious = tmp_path / "precious"
     precious.write_text("mine")
@@ -66,15 +75,16 @@ def test_links_in_the_way_are_replaced(tmp_path: Path) -> None:
         (folder / name).symlink_to(precious if name != "checkpoint" else tmp_path / "nothing")
     save(str(folder), 1, True, {}, model=variables(1.0))
     assert precious.read_text() == "mine" and not (tmp_path / "nothing").exists()
-    assert restore(str(folder), None, is_whole=True, model=variables(0.0)) is not None
+    assert restore(str(folder), None, model=variables(0.0)) is not None
 
 
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
-    from akdl.training.training_saves import CheckpointError, restore, save
+    from akdl.training.checkpoints import CheckpointError, restore, save
 
     save(str(tmp_path), 1, True, {}, model=variables([1.0], [[2.0]]))
     for model in (variables([0.0, 0.0], [[0.0]]), variables([0.0]), variables([0.0], [[0.0]], [0.0])):
-        with pytest.raises(CheckpointError, match="checkpoint-1 belongs to another model or another optimizer"):
-            restore(str(tmp_path), None, is_whole=True, model=model)
+        match = r"checkpoint-1 belongs to another model or another optimizer: model has shapes .*, the checkpoint has \[\[1\], "
+        with pytest.raises(CheckpointError, match=match):
+            restore(str(tmp_path), None, model=model)
     with pytest.raises(CheckpointError, match="the workers see different checkpoints"):
         restore(str(tmp_path), lambda values: [2.0, 1.0], model=variables([1.0], [[2.0]]))
