@@ -5,6 +5,8 @@ TensorFlow before the arguments and the config are read, which takes seconds, so
 argument is an error at once.
 """
 
+from __future__ import annotations
+
 import argparse
 import functools
 import logging
@@ -12,7 +14,7 @@ import os
 import re
 import sys
 import traceback
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Type
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from akdl.estimator.parameters import PARAMETERS_FILE, with_defaults
 from akdl.keras.task_configs import EVALUATE, TASKS, TRAIN
@@ -62,13 +64,13 @@ _BOTH: Mapping[str, Config] = {
 }
 
 
-def keras(arguments: Optional[List[str]] = None) -> int:
+def keras(arguments: list[str] | None = None) -> int:
     """Run `akdl keras train|evaluate|predict CONFIG --module user.py`."""
     # A ValueError is about the user's data or model, and its text says what to do.
     return _run("akdl keras", _ABOUT_KERAS, TASKS, _KERAS, _keras, ValueError, arguments)
 
 
-def estimator(arguments: Optional[List[str]] = None) -> int:
+def estimator(arguments: list[str] | None = None) -> int:
     """Run `akdl estimator train --module my_code.py --path data/`."""
     return _run("akdl estimator", _ABOUT_ESTIMATOR, ["train"], _ESTIMATOR, _estimator, TrainingFailed, arguments)
 
@@ -79,8 +81,8 @@ def _run(
     tasks: Sequence[str],
     options: Mapping[str, Config],
     run: Callable[[Any], None],
-    failure: Type[Exception],
-    arguments: Optional[List[str]],
+    failure: type[Exception],
+    arguments: list[str] | None,
 ) -> int:
     """Run a command, and return its exit code.
 
@@ -109,7 +111,7 @@ def _run(
     return 0
 
 
-def settings(given: Sequence[str]) -> Iterator[Tuple[str, str]]:
+def settings(given: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the keys and values of all `--set key=value`."""
     for setting in given:
         key, equals, value = setting.partition("=")
@@ -146,7 +148,7 @@ def _estimator(given: Any) -> None:
     # TensorFlow logs the same progress in many more lines.
     logging.getLogger("tensorflow").setLevel(logging.WARNING)
     file = given.params or os.path.join(os.path.dirname(os.path.abspath(given.module)), PARAMETERS_FILE)
-    params: Dict[str, Any] = {}
+    params: dict[str, Any] = {}
     if given.params or os.path.isfile(file):
         params = read_config(file)
         if not given.params:

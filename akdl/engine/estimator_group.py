@@ -9,11 +9,13 @@ rows before another. So the workers agree on the largest number of steps, throug
 their scripts have the number of rows that they read.
 """
 
+from __future__ import annotations
+
 import logging
 import math
 import os
 import time
-from typing import Any, Callable, Mapping, Optional, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
 import tensorflow as tf
 
@@ -74,7 +76,7 @@ def last_step(estimator: Any) -> int:
     return 0 if checkpoint is None else int(tf.train.load_variable(checkpoint, tf.compat.v1.GraphKeys.GLOBAL_STEP))
 
 
-def require_steps(estimator: Any, before: int, max_steps: Optional[int]) -> None:
+def require_steps(estimator: Any, before: int, max_steps: int | None) -> None:
     """Refuse a training that made no step, unless step `before` was at its end already.
 
     TensorFlow ends without an error when the input gives no batch, and would then export the
@@ -108,7 +110,7 @@ def require_number(metrics: Mapping[str, Any]) -> None:
         raise TrainingFailed(f"the loss of the evaluation at step {metrics['global_step']} is NaN, so nothing was exported")
 
 
-def train_spec(input_fn: Any, max_steps: Optional[int], hooks: Sequence[object], listeners: Sequence[object]) -> Any:
+def train_spec(input_fn: Any, max_steps: int | None, hooks: Sequence[object], listeners: Sequence[object]) -> Any:
     """Return a `tf.estimator.TrainSpec`.
 
     TensorFlow 1 has no parameter for listeners, so they are left out there.
@@ -205,7 +207,7 @@ class CommonSteps(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
             run_context.request_stop()
 
 
-def count_rows(raw_dataset_fn: Callable[[], Any]) -> Optional[int]:
+def count_rows(raw_dataset_fn: Callable[[], Any]) -> int | None:
     """Count the rows of a dataset, in graph mode too; None for an infinite dataset.
 
     This reads the whole dataset once. It has a graph and a session of its own, because an

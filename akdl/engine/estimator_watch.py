@@ -4,9 +4,11 @@ Workers in step have to end at the same step, and their Estimators have no chann
 so they ignore requests.
 """
 
+from __future__ import annotations
+
 import logging
 import time
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
 import tensorflow as tf
 
@@ -46,15 +48,15 @@ class EstimatorWatch:
     def __init__(
         self,
         estimator: Any,
-        task_config: Optional[TaskConfig],
+        task_config: TaskConfig | None,
         train_config: Config,
         eval_spec: Any = None,
-        receivers: Optional[Sequence[Evaluated]] = None,
-        lines: Optional[Report] = None,
-        every_steps: Optional[int] = None,
+        receivers: Sequence[Evaluated] | None = None,
+        lines: Report | None = None,
+        every_steps: int | None = None,
     ) -> None:
         refuse_pattern(estimator.model_dir)
-        self._folder: Optional[CheckpointFolder] = None
+        self._folder: CheckpointFolder | None = None
         self._estimator, self._eval_spec = estimator, eval_spec
         config = estimator.config
         # Workers in step have to stop at the same step, and there is no channel to agree on one
@@ -87,13 +89,13 @@ class EstimatorWatch:
         is_evaluated = best is not None or (receivers is not None and not is_group(config))
         receive_all = [*([] if best is None else [best.offer]), *(receivers or [])]
         self._evaluations = None if eval_spec is None else _Evaluations(estimator, eval_spec, receive_all)
-        self._listeners: List[Any] = []
+        self._listeners: list[Any] = []
         if is_chief(config):
             # The evaluation comes first, so that an address receives the best checkpoints as well.
             self._listeners += [self._evaluations] if is_evaluated and eval_spec is not None else []
             self._listeners += [] if self._folder is None else [_Publisher(self._folder)]
 
-    def train(self, input_fn: InputFn, max_steps: Optional[int], hooks: Sequence[Any], skips: bool = False) -> None:
+    def train(self, input_fn: InputFn, max_steps: int | None, hooks: Sequence[Any], skips: bool = False) -> None:
         """Train in the role of this process, alone or in the group of TF_CONFIG.
 
         With `skips`, a process alone skips the batches that were read before the last checkpoint.
@@ -120,7 +122,7 @@ class EstimatorWatch:
 
         estimator.train(read, hooks, max_steps=max_steps, saving_listeners=self._listeners)
 
-    def end(self) -> Optional[Dict[str, Any]]:
+    def end(self) -> dict[str, Any] | None:
         """Publish the last checkpoint, if `checkpointDir` is an address, and return its metrics."""
         if self._folder is not None:
             self._folder.publish()
@@ -135,7 +137,7 @@ class StepHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
     """
 
     def __init__(
-        self, watch: TrainingWatch, replicas: int = 1, lines: Optional[Report] = None, every_steps: Optional[int] = None
+        self, watch: TrainingWatch, replicas: int = 1, lines: Report | None = None, every_steps: int | None = None
     ) -> None:
         self._watch, self._replicas, self._lines, self._every = watch, replicas, lines, every_steps
         self._own_steps, self._last = 0, 0.0
@@ -185,10 +187,10 @@ class _Evaluations(tf.compat.v1.train.CheckpointSaverListener):  # type: ignore[
     evaluates nor exports if a second run has nothing left to train.
     """
 
-    def __init__(self, estimator: Any, eval_spec: Any, receivers: List[Evaluated]) -> None:
+    def __init__(self, estimator: Any, eval_spec: Any, receivers: list[Evaluated]) -> None:
         self._estimator, self._spec, self._receivers = estimator, eval_spec, receivers
-        self._metrics: Dict[str, Any] = {}
-        self._evaluated: Optional[str] = None
+        self._metrics: dict[str, Any] = {}
+        self._evaluated: str | None = None
 
     def begin(self) -> None:
         self._next = time.monotonic() + self._spec.start_delay_secs
@@ -202,7 +204,7 @@ class _Evaluations(tf.compat.v1.train.CheckpointSaverListener):  # type: ignore[
             self._next = time.monotonic() + self._spec.throttle_secs
             self.of_last_checkpoint()
 
-    def of_last_checkpoint(self) -> Dict[str, Any]:
+    def of_last_checkpoint(self) -> dict[str, Any]:
         """Evaluate the last checkpoint once; a second call returns the same metrics."""
         checkpoint = self._estimator.latest_checkpoint()
         if checkpoint != self._evaluated:

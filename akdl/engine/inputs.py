@@ -5,10 +5,12 @@ parses a batch in one operation. No dataset is sharded, because each worker has 
 rows already, and a strategy that shards would train on a part of the part.
 """
 
+from __future__ import annotations
+
 import functools
 import logging
 import re
-from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Mapping, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -35,14 +37,14 @@ ColumnsParser = Callable[[Mapping[str, Any]], Tuple[Any, ...]]
 logger = logging.getLogger(__name__)
 # An Estimator calls its input functions again and again, so each warning is logged once per
 # process.
-_warned: Set[str] = set()
+_warned: set[str] = set()
 
 # A tf.train.Example holds values of these dtypes only; other dtypes are parsed as one of them and
 # cast.
 _IN_EXAMPLES = (tf.int64, tf.float32, tf.string)
 
 
-def parse_feature_specs(example_config: Sequence[Config]) -> Dict[str, Any]:
+def parse_feature_specs(example_config: Sequence[Config]) -> dict[str, Any]:
     """Return the features that an example config describes.
 
     Args:
@@ -59,7 +61,7 @@ def parse_feature_specs(example_config: Sequence[Config]) -> Dict[str, Any]:
     return {_required(entry, "name"): _feature(entry) for entry in example_config}
 
 
-def get_example_parser(feature_specs: Mapping[str, Any], label_col: str, weight_col: Optional[str] = None) -> Parser:
+def get_example_parser(feature_specs: Mapping[str, Any], label_col: str, weight_col: str | None = None) -> Parser:
     """Return a function from serialized rows to (features, label), or (features, label, weight).
 
     It takes a string tensor of shape [n], or [] for one row, and returns the features by name and
@@ -78,7 +80,7 @@ def get_example_parser(feature_specs: Mapping[str, Any], label_col: str, weight_
     _check_roles(feature_specs, label_col, weight_col)
     in_examples = {name: _in_example(spec) for name, spec in feature_specs.items()}
 
-    def parse(serialized: Any) -> Tuple[Any, ...]:
+    def parse(serialized: Any) -> tuple[Any, ...]:
         parse_all = tf.io.parse_single_example if serialized.shape.ndims == 0 else tf.io.parse_example
         parsed = parse_all(serialized, in_examples)
         return _split(parsed, feature_specs, label_col, weight_col, tf.shape(serialized))
@@ -89,10 +91,10 @@ def get_example_parser(feature_specs: Mapping[str, Any], label_col: str, weight_
 def get_columns_parser(
     feature_specs: Mapping[str, Any],
     label_col: str,
-    weight_col: Optional[str],
+    weight_col: str | None,
     columns: Sequence[TableColumn],
     exact_doubles: bool = False,
-) -> Optional[ColumnsParser]:
+) -> ColumnsParser | None:
     """Return a function from batches of columns to features and label.
 
     The batches are from `tf_context.batches`, and the result is the one of `get_example_parser` for
@@ -126,7 +128,7 @@ def get_columns_parser(
     if not all(is_column(name, spec) for name, spec in feature_specs.items()):
         return None
 
-    def parse(cells: Mapping[str, Any]) -> Tuple[Any, ...]:
+    def parse(cells: Mapping[str, Any]) -> tuple[Any, ...]:
         shaped = {name: _shaped(cells[name], name, spec) for name, spec in feature_specs.items()}
         return _split(shaped, feature_specs, label_col, weight_col, [-1])
 
@@ -135,7 +137,7 @@ def get_columns_parser(
 
 def get_feature_placeholders(
     placeholders_config: Sequence[Config], export_batch_dim: bool = False, **ignored: Any
-) -> Dict[str, Any]:
+) -> dict[str, Any]:
     """Return the placeholders for the inputs of a served model.
 
     They are the argument of `tf.estimator.export.build_raw_serving_input_receiver_fn`; their first
@@ -168,18 +170,18 @@ def get_feature_placeholders(
 
 
 def get_dataset(
-    feature_specs: Optional[Mapping[str, Any]],
+    feature_specs: Mapping[str, Any] | None,
     raw_dataset_fn: Callable[[], Any],
-    label_col: Optional[str],
+    label_col: str | None,
     batch_size: int,
-    num_epochs: Optional[int],
+    num_epochs: int | None,
     num_parallel_calls: int = 8,
     shuffle_factor: int = 10,
-    prefetch_buffer_size: Optional[int] = None,
-    post_process_dataset: Optional[Callable[[Any], Any]] = None,
-    example_parser: Optional[Parser] = None,
-    weight_col: Optional[str] = None,
-    seed: Optional[int] = None,
+    prefetch_buffer_size: int | None = None,
+    post_process_dataset: Callable[[Any], Any] | None = None,
+    example_parser: Parser | None = None,
+    weight_col: str | None = None,
+    seed: int | None = None,
     **ignored: Any,
 ) -> Any:
     """Return a `tf.data.Dataset` of (features, label) batches; the last one may be smaller.
@@ -240,15 +242,15 @@ def _warn_of(ignored: Mapping[str, Any], function: str) -> None:
         logger.warning("%s", message)
 
 
-def _check_roles(feature_specs: Mapping[str, Any], label_col: str, weight_col: Optional[str]) -> None:
+def _check_roles(feature_specs: Mapping[str, Any], label_col: str, weight_col: str | None) -> None:
     for what, name in (("label", label_col), ("weight", weight_col)):
         if name is not None and name not in feature_specs:
             raise ValueError(f"the {what} {name!r} is not among the features {', '.join(feature_specs)}: add it to them")
 
 
 def _split(
-    tensors: Mapping[str, Any], feature_specs: Mapping[str, Any], label_col: str, weight_col: Optional[str], shape: Any
-) -> Tuple[Any, ...]:
+    tensors: Mapping[str, Any], feature_specs: Mapping[str, Any], label_col: str, weight_col: str | None, shape: Any
+) -> tuple[Any, ...]:
     """Return (features, label) or (features, label, weight) from the tensors of rows.
 
     `shape` is the shape of the weight.

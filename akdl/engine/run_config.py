@@ -1,9 +1,11 @@
 """The RunConfig of an Estimator: threads, checkpoints, and the strategy for TF_CONFIG."""
 
+from __future__ import annotations
+
 import contextlib
 import json
 import os
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union
+from typing import Any, Iterator, Mapping, Sequence
 
 import tensorflow as tf
 
@@ -15,13 +17,13 @@ def generate_run_config(
     intra_op_parallelism_threads: int = 4,
     inter_op_parallelism_threads: int = 1,
     log_device_placement: bool = False,
-    save_checkpoints_steps: Optional[int] = 50,
-    log_step_count_steps: Optional[int] = 10,
-    keep_checkpoint_max: Optional[int] = 1,
-    device_count: Optional[Mapping[str, int]] = None,
-    gpu_devices: Union[str, Sequence[Union[int, str]], None] = None,
-    save_checkpoints_secs: Optional[float] = None,
-    model_dir: Optional[str] = None,
+    save_checkpoints_steps: int | None = 50,
+    log_step_count_steps: int | None = 10,
+    keep_checkpoint_max: int | None = 1,
+    device_count: Mapping[str, int] | None = None,
+    gpu_devices: str | Sequence[int | str] | None = None,
+    save_checkpoints_secs: float | None = None,
+    model_dir: str | None = None,
     **ignored: object,
 ) -> Any:
     """Return a `tf.estimator.RunConfig` for this process's place in TF_CONFIG.
@@ -57,7 +59,7 @@ def generate_run_config(
     if gpu_devices is not None:
         devices = _choose_gpus(gpu_devices)
         strategy = tf.distribute.MirroredStrategy() if len(devices) > 1 else None
-        cluster: Dict[str, List[str]] = {}
+        cluster: dict[str, list[str]] = {}
     else:
         cluster = read_cluster(os.environ)
         in_step = in_step_workers(os.environ) > 0 and read_task(os.environ)[0] != "evaluator"
@@ -106,7 +108,7 @@ def generate_run_config(
         )
 
 
-def _choose_gpus(devices: Union[str, Sequence[Union[int, str]]]) -> List[str]:
+def _choose_gpus(devices: str | Sequence[int | str]) -> list[str]:
     """Set the variables for these GPUs, and leave the group: a choice of GPUs is for one process.
 
     The numbers are in the order of the PCI bus, as nvidia-smi shows them. CUDA's own order begins

@@ -5,10 +5,12 @@ It is for Keras models and for your own training loops.
 Needs TensorFlow 2. Estimators get their strategy from `akdl.engine.run_config`.
 """
 
+from __future__ import annotations
+
 import logging
 import multiprocessing
 import os
-from typing import Any, Dict, List
+from typing import Any
 
 import tensorflow as tf
 
@@ -36,7 +38,7 @@ def choose_strategy(task_config: TaskConfig) -> Any:
         ValueError: There are parameter servers, but no workers besides the chief.
         RuntimeError: This TensorFlow is older than the strategy.
     """
-    cluster: Dict[str, List[str]] = task_config.cluster
+    cluster: dict[str, list[str]] = task_config.cluster
     if task_config.task_type not in cluster or sum(map(len, cluster.values())) == 1:
         return tf.distribute.get_strategy()
     if not cluster.get("ps"):

@@ -4,16 +4,18 @@ By default each worker applies its gradients when it has them, to variables that
 changed meanwhile. With `sync_optimizer` a step waits for the gradients of all workers.
 """
 
+from __future__ import annotations
+
 import contextlib
 import threading
-from typing import Any, Tuple
+from typing import Any
 
 import tensorflow as tf
 
 from akdl.runner.config import TaskConfig
 
 
-def sync_optimizer(optimizer: Any, task_config: TaskConfig) -> Tuple[Any, Any]:
+def sync_optimizer(optimizer: Any, task_config: TaskConfig) -> tuple[Any, Any]:
     """Return an optimizer that makes one step from the gradients of all workers, and its hook.
 
     Give the optimizer to the Estimator and the hook to `akdl.engine.train.train_estimator`, in

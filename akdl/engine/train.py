@@ -14,13 +14,15 @@ The configs are mappings with the keys of Alink's documentation:
   `saved_model_dir`, the folder of exports in place of `task_config.saved_model_dir`.
 """
 
+from __future__ import annotations
+
 import functools
 import inspect
 import logging
 import os
 import tempfile
 import time
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Mapping
 
 import tensorflow as tf
 
@@ -51,7 +53,7 @@ _OWN_KEYS |= BEST_KEYS | keras_fit.KEYS
 
 def train_estimator(
     estimator: Any, input_config: Config, train_config: Config, export_config: Config, task_config: TaskConfig
-) -> Optional[Dict[str, Any]]:
+) -> dict[str, Any] | None:
     """Train an Estimator on this worker's rows, alone or in the group of TF_CONFIG, and export it on the chief.
 
     A parameter server serves until its process is stopped. Without parameter servers all workers of a group make the number of
@@ -88,7 +90,7 @@ def train_estimator(
 
 def train_estimator_one_worker(
     estimator: Any, input_config: Config, train_config: Config, export_config: Config, task_config: TaskConfig
-) -> Optional[Dict[str, Any]]:
+) -> dict[str, Any] | None:
     """Train an Estimator in this process alone, evaluate it at every checkpoint, and export the last or the best one.
 
     Arguments as in `train_estimator`, with further keys:
@@ -136,7 +138,7 @@ def train_estimator_one_worker(
 
 
 def train_keras_model(
-    model: Any, input_config: Config, train_config: Config, task_config: TaskConfig, export_config: Optional[Config] = None
+    model: Any, input_config: Config, train_config: Config, task_config: TaskConfig, export_config: Config | None = None
 ) -> Any:
     """Fit a compiled Keras model on the rows of this worker or group and export it as a SavedModel on the chief.
 
@@ -191,7 +193,7 @@ def train_keras_model(
     return history
 
 
-def _input_by_workers(input_config: Config, train_config: Config, task_config: TaskConfig) -> Tuple[Any, int]:
+def _input_by_workers(input_config: Config, train_config: Config, task_config: TaskConfig) -> tuple[Any, int]:
     """Return the data for `fit` under parameter servers, read on each worker from its own share, and the steps of an epoch."""
     if train_config.get("valid_raw_dataset_fn") is not None:
         raise ValueError(
@@ -200,7 +202,7 @@ def _input_by_workers(input_config: Config, train_config: Config, task_config: T
         )
     workers, batch_size = len(task_config.cluster["worker"]), int(_required(train_config, "batch_size"))
     steps, raw_dataset_fn = train_config.get("steps_per_epoch"), train_config.get("raw_dataset_fn")
-    paths: List[str] = []
+    paths: list[str] = []
     if raw_dataset_fn is None:
         shares = task_config.tf_context.shares()
         empty = [worker for worker in range(workers) if not any(share.rows for share in shares[worker::workers])]
@@ -233,7 +235,7 @@ def _worker_number(input_context: Any) -> Any:
     return input_context.input_pipeline_id if number is None else number()
 
 
-def _input_fns(input_config: Config, train_config: Config, task_config: TaskConfig) -> Tuple[InputFn, Optional[InputFn]]:
+def _input_fns(input_config: Config, train_config: Config, task_config: TaskConfig) -> tuple[InputFn, InputFn | None]:
     unknown = sorted(set(train_config) - _DATASET_KEYS - _RUN_CONFIG_KEYS - _OWN_KEYS)
     if unknown:
         logger.warning("train_config: unknown keys are ignored: %s", ", ".join(unknown))
@@ -260,7 +262,7 @@ def _input_fns(input_config: Config, train_config: Config, task_config: TaskConf
 
 
 def _dataset_of_columns(
-    batches_fn: InputFn, parser: inputs.ColumnsParser, batch_size: int, num_epochs: Optional[int], **arguments: Any
+    batches_fn: InputFn, parser: inputs.ColumnsParser, batch_size: int, num_epochs: int | None, **arguments: Any
 ) -> Any:
     """Return the dataset of `get_dataset`, from rows that need no parsing."""
     shuffle_rows = batch_size * arguments.get("shuffle_factor", 10)
@@ -270,8 +272,8 @@ def _dataset_of_columns(
     return dataset if prefetched is None else dataset.prefetch(prefetched)
 
 
-def _row_parsing(input_config: Config, context: TFContext) -> Dict[str, Any]:
-    parsing: Dict[str, Any] = {"feature_specs": None, "label_col": input_config.get("label_col")}
+def _row_parsing(input_config: Config, context: TFContext) -> dict[str, Any]:
+    parsing: dict[str, Any] = {"feature_specs": None, "label_col": input_config.get("label_col")}
     if input_config.get("example_parser") is not None:
         parsing["example_parser"] = input_config["example_parser"]
     elif input_config.get("columns_parser") is not None:
@@ -284,8 +286,8 @@ def _row_parsing(input_config: Config, context: TFContext) -> Dict[str, Any]:
 
 
 def _columns_parsing(
-    input_config: Config, specs: Optional[Mapping[str, object]], weight_col: Optional[str], context: TFContext
-) -> Tuple[Optional[inputs.ColumnsParser], List[str]]:
+    input_config: Config, specs: Mapping[str, object] | None, weight_col: str | None, context: TFContext
+) -> tuple[inputs.ColumnsParser | None, list[str]]:
     """Return the function from columns to (features, label), and their names.
 
     The result is None if rows have to be parsed.
@@ -346,7 +348,7 @@ def _patience_hook(module: Any, estimator: Any, metric: str, bigger: bool, patie
     return make(estimator, metric, patience, run_every_secs=None, run_every_steps=every)
 
 
-def _eval_spec(module: Any, valid_fn: Optional[InputFn]) -> Any:
+def _eval_spec(module: Any, valid_fn: InputFn | None) -> Any:
     """Return the spec of evaluations on all validation rows, at every checkpoint; None without rows.
 
     TensorFlow's default is 100 batches every ten minutes.

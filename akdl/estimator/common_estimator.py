@@ -14,8 +14,10 @@ one graph, so both are made again. An Estimator also refuses the optimizers that
 TensorFlow 2.11; they are translated.
 """
 
+from __future__ import annotations
+
 import inspect
-from typing import Any, Callable, Dict, Optional, Union
+from typing import Any, Callable
 
 import tensorflow as tf
 
@@ -52,20 +54,20 @@ class CommonEstimator(_estimator.Estimator):  # type: ignore[misc, name-defined]
 
     def __init__(
         self,
-        model: Union[Any, Callable[[], Any]],
+        model: Any | Callable[[], Any],
         head: Any,
         optimizer: Any,
-        config: Optional[Any] = None,
-        params: Optional[Config] = None,
+        config: Any | None = None,
+        params: Config | None = None,
         warm_start_from: Any = None,
-        model_dir: Optional[str] = None,
+        model_dir: str | None = None,
     ) -> None:
         make_model = _model_maker(model)
         make_optimizer = maker(optimizer)
 
         # `params` are not used here. But an Estimator that has params refuses a function without
         # this argument.
-        def model_fn(features: Dict[str, Any], labels: Any, mode: str, params: Any) -> Any:
+        def model_fn(features: dict[str, Any], labels: Any, mode: str, params: Any) -> Any:
             network = make_model()
             logits = network(features, training=mode == tf.estimator.ModeKeys.TRAIN)
             own_optimizer = None
@@ -168,7 +170,7 @@ def _by_name(optimizer: Any, legacy: Any) -> Callable[[], Any]:
         (optimizer, {}) if isinstance(optimizer, str) else (optimizer.get("class_name"), optimizer.get("config") or {})
     )
     members = {key: getattr(legacy, key) for key in dir(legacy) if key != "Optimizer"}
-    kinds: Dict[str, Any] = {
+    kinds: dict[str, Any] = {
         key: kind for key, kind in members.items() if isinstance(kind, type) and issubclass(kind, legacy.Optimizer)
     }
     found = [kind for key, kind in kinds.items() if key.lower() == str(name).lower()]
@@ -185,7 +187,7 @@ def is_keras(optimizer: Any) -> bool:
     return not isinstance(optimizer, tf.compat.v1.train.Optimizer)
 
 
-def _settings(config: Dict[str, Any], kind: Any, known: Any) -> Dict[str, Any]:
+def _settings(config: dict[str, Any], kind: Any, known: Any) -> dict[str, Any]:
     """Return the settings that differ from their defaults and that an older class lacks."""
     defaults = {name: one.default for name, one in inspect.signature(kind.__init__).parameters.items()}
     # These settings have no effect on the mathematics.

@@ -5,7 +5,9 @@ TensorFlow uses them only after the training. Each graph is dropped afterwards. 
 graph of the training, before its first step.
 """
 
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional
+from __future__ import annotations
+
+from typing import Any, Callable, Mapping, NamedTuple
 
 import tensorflow as tf
 
@@ -26,7 +28,7 @@ class Serving(NamedTuple):
     `predict_is_default`: the head "predict" replaces a `serving_default` that cannot be exported.
     """
 
-    variables: Dict[str, Optional[List[int]]]
+    variables: dict[str, list[int] | None]
     predict_is_default: bool
 
 
@@ -44,7 +46,7 @@ def try_export(functions: Functions, config: Any, report: Callable[[str], None])
         tf.compat.v1.train.create_global_step()
         receiver = functions.receive()
         spec = functions.checked_model(receiver.features, None, tf.estimator.ModeKeys.PREDICT, config)
-        heads: Dict[str, Any] = dict(spec.export_outputs)
+        heads: dict[str, Any] = dict(spec.export_outputs)
         # TensorFlow takes a single head as the default.
         if _DEFAULT not in heads:
             heads[_DEFAULT] = next(iter(heads.values()))
@@ -102,12 +104,12 @@ def try_evaluation(functions: Functions, input_fn: Callable[[], object], config:
                 ) from None
 
 
-def variables_in_checkpoint() -> Dict[str, Optional[List[int]]]:
+def variables_in_checkpoint() -> dict[str, list[int] | None]:
     """Return the variables of the current graph that a checkpoint has.
 
     The value is the shape, and None for partitioned variables.
     """
-    found: Dict[str, Optional[List[int]]] = {}
+    found: dict[str, list[int] | None] = {}
     for variable in tf.compat.v1.global_variables():
         # A part of a partitioned variable is saved under the name of the whole.
         part = getattr(variable, "_save_slice_info", None)
@@ -116,7 +118,7 @@ def variables_in_checkpoint() -> Dict[str, Optional[List[int]]]:
     return found
 
 
-def _unservable(head: Any, receiver: Any) -> Optional[str]:
+def _unservable(head: Any, receiver: Any) -> str | None:
     """Return TensorFlow's reason to leave a head out of an export, or None.
 
     TensorFlow leaves such heads out with a line in the log. A predictor would then miss the
@@ -140,7 +142,7 @@ class GraphChecks(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
     The check is made before the first step.
     """
 
-    def __init__(self, file: str, exported: Mapping[str, Optional[List[int]]]) -> None:
+    def __init__(self, file: str, exported: Mapping[str, list[int] | None]) -> None:
         self._file = file
         self._exported = exported
 

@@ -7,12 +7,14 @@ the chief evaluates and exports at the end (worker 0 if TF_CONFIG has no chief);
 training, only a process with the role `evaluator` evaluates, which needs the same `model_dir`.
 """
 
+from __future__ import annotations
+
 import functools
 import logging
 import math
 import os
 import sys
-from typing import Any, Dict, Mapping, NamedTuple, Optional
+from typing import Any, Mapping, NamedTuple
 
 import tensorflow as tf
 
@@ -42,20 +44,20 @@ class Result(NamedTuple):
     """
 
     global_step: int
-    metrics: Dict[str, Any]
+    metrics: dict[str, Any]
     exported: str
 
 
 def train(
     module: object,
     path: str,
-    params: Optional[Config] = None,
+    params: Config | None = None,
     model_dir: str = "model_dir",
-    export_dir: Optional[str] = None,
-    report: Optional[Report] = None,
+    export_dir: str | None = None,
+    report: Report | None = None,
     own_rows: bool = False,
-    task_config: Optional[TaskConfig] = None,
-) -> Optional[Result]:
+    task_config: TaskConfig | None = None,
+) -> Result | None:
     """Train and evaluate, and export the model with all its heads.
 
     Args:
@@ -140,7 +142,7 @@ def train(
 _RUN_CONFIG_KEYS = ("save_checkpoints_steps", "save_checkpoints_secs", "keep_checkpoint_max", "log_step_count_steps")
 
 
-def _saving(settings: Config) -> Dict[str, Any]:
+def _saving(settings: Config) -> dict[str, Any]:
     """Return the settings of the RunConfig; without checkpoints, TensorFlow still saves at both ends.
 
     Evaluation and export read the weights from a checkpoint, so there has to be one. TensorFlow
@@ -152,7 +154,7 @@ def _saving(settings: Config) -> Dict[str, Any]:
     return kept
 
 
-def _max_steps(train_max_steps: Optional[int], config: Any, workers: int, report: Report) -> Optional[int]:
+def _max_steps(train_max_steps: int | None, config: Any, workers: int, report: Report) -> int | None:
     """Return the global step that ends the training.
 
     A step of all workers in step together counts as one.

@@ -6,6 +6,8 @@ The exported models take serialized Examples, and are written below `export/NAME
 folder. A `feature_spec` describes a request, so it does not include the label.
 """
 
+from __future__ import annotations
+
 import json
 import os
 from typing import Any, Callable, Mapping

@@ -4,16 +4,18 @@
 without TensorFlow, whose import takes seconds.
 """
 
+from __future__ import annotations
+
 import copy
 import inspect
-from typing import Any, Callable, Dict, List, Mapping
+from typing import Any, Callable, Mapping
 
 from akdl.features import unsharded
 from akdl.tf_version import require_estimator
 from akdl.user_code.config_file import Config
 from akdl.user_code.module import UserModuleError, file_of
 
-ARGUMENTS: Mapping[str, List[str]] = {
+ARGUMENTS: Mapping[str, list[str]] = {
     "model_fn": ["features", "labels", "mode", "params"],
     "train_input_fn": ["path", "params"],
     "eval_input_fn": ["path", "params"],
@@ -116,12 +118,12 @@ class Functions:
             f"got {_kind(found)}"
         )
 
-    def _copy(self) -> Dict[str, Any]:
+    def _copy(self) -> dict[str, Any]:
         """Copy the parameters, since a function that changes them is called again later."""
         return copy.deepcopy(dict(self._params))
 
 
-def signature_mistakes(module: Any) -> List[str]:
+def signature_mistakes(module: Any) -> list[str]:
     """List missing functions and wrong signatures, without calling anything."""
     found = []
     for name, arguments in ARGUMENTS.items():

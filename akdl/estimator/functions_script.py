@@ -10,9 +10,11 @@ names. `path` replaces the file with this worker's rows, and `model_dir` the fol
 in the work folder; `checkpointDir` replaces both.
 """
 
+from __future__ import annotations
+
 import os
 from types import ModuleType
-from typing import Any, Union
+from typing import Any
 
 from akdl.estimator.parameters import PARAMETERS_FILE, with_defaults
 from akdl.runner.user_params import plain
@@ -24,7 +26,7 @@ from akdl.user_code.module import load_module
 _OWN_PARAMS = ("parameters", "path", "model_dir", "runner")
 
 
-def main(task_config: Any, module: Union[ModuleType, str]) -> None:
+def main(task_config: Any, module: ModuleType | str) -> None:
     """Train on the rows of this worker.
 
     The chief exports to `saved_model_dir`, or else writes the model as rows.

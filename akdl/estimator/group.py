@@ -3,10 +3,12 @@
 A group may have an evaluator or not.
 """
 
+from __future__ import annotations
+
 import contextlib
 import logging
 import os
-from typing import Any, Dict, Optional
+from typing import Any
 
 import tensorflow as tf
 
@@ -18,7 +20,7 @@ _estimator = require_estimator("train_and_evaluate")
 logger = logging.getLogger(__name__)
 
 
-def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any) -> Optional[Dict[str, Any]]:
+def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any) -> dict[str, Any] | None:
     """Train and evaluate like `tf.estimator.train_and_evaluate`.
 
     In a group of TF_CONFIG, evaluate and export on the chief.
@@ -44,7 +46,7 @@ def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any) -> Optio
     # A training without rows ends without an error, so the steps before and after it are compared.
     before = estimator_group.last_step(estimator) if chief else 0
     if not distributed:
-        metrics: Optional[Dict[str, Any]] = _estimator.train_and_evaluate(estimator, train_spec, eval_spec)[0]
+        metrics: dict[str, Any] | None = _estimator.train_and_evaluate(estimator, train_spec, eval_spec)[0]
         estimator_group.require_steps(estimator, before, train_spec.max_steps)
         return _finish(estimator, eval_spec) if metrics is None else metrics
     if chief:
@@ -61,10 +63,10 @@ def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any) -> Optio
     return _finish(estimator, eval_spec)
 
 
-def _finish(estimator: Any, eval_spec: Any) -> Dict[str, Any]:
+def _finish(estimator: Any, eval_spec: Any) -> dict[str, Any]:
     """Evaluate the last checkpoint, and call the exporters for it."""
     checkpoint = estimator.latest_checkpoint()
-    found: Dict[str, Any] = estimator.evaluate(
+    found: dict[str, Any] = estimator.evaluate(
         eval_spec.input_fn, eval_spec.steps, eval_spec.hooks, checkpoint, name=eval_spec.name
     )
     # TensorFlow calls exporters in a process of the role evaluator only, so the chief calls them
@@ -116,7 +118,7 @@ class ExportFolders:
 class _CheckedExporter(_estimator.Exporter):  # type: ignore[misc, name-defined]
     """Fails for a loss of NaN, and does nothing if another process has claimed the folders."""
 
-    def __init__(self, exporter: Any, folders: Optional[ExportFolders]) -> None:
+    def __init__(self, exporter: Any, folders: ExportFolders | None) -> None:
         self._exporter = exporter
         self._folders = folders
 

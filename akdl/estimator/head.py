@@ -9,8 +9,10 @@ p) for classification, where p = 1 / (1 + exp(-z)), and of (z - y)^2 for regress
 losses are added to both.
 """
 
+from __future__ import annotations
+
 import functools
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
 import tensorflow as tf
 
@@ -49,10 +51,10 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
     def __init__(
         self,
         task_type: str,
-        training_hooks: Optional[Sequence[Any]] = None,
-        training_chief_hooks: Optional[Sequence[Any]] = None,
-        evaluation_hooks: Optional[Sequence[Any]] = None,
-        prediction_hooks: Optional[Sequence[Any]] = None,
+        training_hooks: Sequence[Any] | None = None,
+        training_chief_hooks: Sequence[Any] | None = None,
+        evaluation_hooks: Sequence[Any] | None = None,
+        prediction_hooks: Sequence[Any] | None = None,
         scaffold: Any = None,
     ) -> None:
         if task_type not in (CLASSIFICATION, REGRESSION):
@@ -83,9 +85,9 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
         self,
         labels: Any,
         logits: Any,
-        features: Optional[Mapping[str, Any]] = None,
-        mode: Optional[str] = None,
-        regularization_losses: Optional[Sequence[Any]] = None,
+        features: Mapping[str, Any] | None = None,
+        mode: str | None = None,
+        regularization_losses: Sequence[Any] | None = None,
     ) -> Any:
         """Return the mean loss of the rows plus the regularization losses.
 
@@ -95,7 +97,7 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
         """
         return self._own_head.loss(labels, logits, features, mode, regularization_losses or None)
 
-    def predictions(self, logits: Any, keys: Optional[Sequence[str]] = None) -> Dict[str, Any]:
+    def predictions(self, logits: Any, keys: Sequence[str] | None = None) -> dict[str, Any]:
         """Return the predictions by `PredictionKeys`; `keys` None for all.
 
         They are `logits` [n, 1]; for classification `logistic` [n, 1], the probability of class 1,
@@ -116,7 +118,7 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
             raise ValueError(f"keys: expected some of {', '.join(found)} for {self._task_type}, got {', '.join(unknown)}")
         return found if keys is None else {key: found[key] for key in keys}
 
-    def metrics(self, regularization_losses: Optional[Sequence[Any]] = None) -> Dict[str, Any]:
+    def metrics(self, regularization_losses: Sequence[Any] | None = None) -> dict[str, Any]:
         """Return the metrics of an evaluation by name, before the first row.
 
         `average_loss` is the mean over all rows without regularization; a difference between
@@ -127,13 +129,13 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
 
     def update_metrics(
         self,
-        eval_metrics: Dict[str, Any],
+        eval_metrics: dict[str, Any],
         features: Mapping[str, Any],
         logits: Any,
         labels: Any,
-        mode: Optional[str] = None,
-        regularization_losses: Optional[Sequence[Any]] = None,
-    ) -> Dict[str, Any]:
+        mode: str | None = None,
+        regularization_losses: Sequence[Any] | None = None,
+    ) -> dict[str, Any]:
         """Add a batch to the result of `metrics` and return it."""
         return dict(
             self._own_head.update_metrics(
@@ -148,10 +150,10 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
         logits: Any,
         labels: Any = None,
         optimizer: Any = None,
-        trainable_variables: Optional[Sequence[Any]] = None,
-        train_op_fn: Optional[Callable[[Any], Any]] = None,
-        update_ops: Optional[Sequence[Any]] = None,
-        regularization_losses: Optional[Sequence[Any]] = None,
+        trainable_variables: Sequence[Any] | None = None,
+        train_op_fn: Callable[[Any], Any] | None = None,
+        update_ops: Sequence[Any] | None = None,
+        regularization_losses: Sequence[Any] | None = None,
     ) -> Any:
         """Return the `tf.estimator.EstimatorSpec` of a mode.
 
@@ -177,7 +179,7 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
             scaffold=self._scaffold,
         )
 
-    def _export_outputs(self, predictions: Mapping[str, Any]) -> Dict[str, Any]:
+    def _export_outputs(self, predictions: Mapping[str, Any]) -> dict[str, Any]:
         export = tf.estimator.export
         if self._task_type == REGRESSION:
             default: Any = export.RegressionOutput(value=predictions[PredictionKeys.PREDICTIONS])
@@ -195,9 +197,9 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
 def _train_op(
     loss: Any,
     optimizer: Any,
-    variables: Optional[Sequence[Any]],
-    train_op_fn: Optional[Callable[[Any], Any]],
-    update_ops: Optional[Sequence[Any]],
+    variables: Sequence[Any] | None,
+    train_op_fn: Callable[[Any], Any] | None,
+    update_ops: Sequence[Any] | None,
 ) -> Any:
     """Return the operation of a step: gradients, the global step, and further updates.
 
@@ -216,5 +218,5 @@ def _train_op(
         step = optimizer.get_updates(loss, variables)[0]
     else:
         step = optimizer.minimize(loss, tf.compat.v1.train.get_or_create_global_step(), variables)
-    operations: List[Any] = [step, *(update_ops or ())]
+    operations: list[Any] = [step, *(update_ops or ())]
     return tf.group(*operations)

@@ -7,8 +7,10 @@ Workers in step save checkpoints together, and their clocks do not agree on a st
 belong to the user's functions.
 """
 
+from __future__ import annotations
+
 import sys
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Mapping
 
 from akdl.near_names import near
 from akdl.user_code.config_file import Config, ConfigError, named
@@ -29,7 +31,7 @@ PARAMETERS_FILE = "parameters.json"
 _STEPS, _SECS = "save_checkpoints_steps", "save_checkpoints_secs"
 _STEPS_IN_STEP = 1000
 # Parameter to its least value and its rule in words, which say whether it is whole and may be null.
-_RULES: Mapping[str, Tuple[float, str]] = {
+_RULES: Mapping[str, tuple[float, str]] = {
     _STEPS: (1, "a whole number of 1 or more, or null"),
     _SECS: (sys.float_info.min, "seconds above 0, or null"),
     "keep_checkpoint_max": (0, "a whole number, or null; 0 and null keep all"),
@@ -44,14 +46,14 @@ _RULES: Mapping[str, Tuple[float, str]] = {
 _NEAR = 0.87
 
 
-def with_defaults(*layers: Optional[Mapping[str, object]], in_step: bool = False) -> Dict[str, Any]:
+def with_defaults(*layers: Mapping[str, object] | None, in_step: bool = False) -> dict[str, Any]:
     """Return the defaults, overridden by each layer in turn.
 
     A layer is such as `parameters.json` and then `--set`. None is a value.
 
     `save_checkpoints_steps` alone replaces the default of `save_checkpoints_secs`.
     """
-    given: Dict[str, Any] = {}
+    given: dict[str, Any] = {}
     for layer in layers:
         given.update(layer or {})
     for name, (_, rule) in _RULES.items():
@@ -76,7 +78,7 @@ def with_defaults(*layers: Optional[Mapping[str, object]], in_step: bool = False
     return params
 
 
-def _near_names(given: Config) -> List[str]:
+def _near_names(given: Config) -> list[str]:
     """List unknown keys that are close to a parameter: keys of the user's functions are free."""
     found = []
     for key in given:
@@ -86,7 +88,7 @@ def _near_names(given: Config) -> List[str]:
     return found
 
 
-def _wrong_values(params: Config) -> List[str]:
+def _wrong_values(params: Config) -> list[str]:
     """List values outside of the rules; null is allowed for parameters whose text has it."""
 
     def fits(value: Any, least: float, rule: str) -> bool:

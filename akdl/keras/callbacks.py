@@ -11,8 +11,10 @@ best weights before the last checkpoint is written, so that a longer training co
 it.
 """
 
+from __future__ import annotations
+
 import inspect
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Dict, Mapping, NamedTuple, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -36,7 +38,7 @@ class Training:
         self.steps = 0
         self.stop = False
 
-    def weights(self) -> List[Any]:
+    def weights(self) -> list[Any]:
         """Return the values of the model's variables; all workers have to call this."""
         with self.group.strategy.scope():
             return [variable.numpy() for variable in self.model.variables]
@@ -51,12 +53,12 @@ class Training:
 class Callback:
     """Base of all callbacks, called by the thread that trains.
 
-    Attributes named in `kept` go into checkpoints, as numbers, texts or lists of arrays. A reason
+    Attributes named in `kept` go into checkpoints, as JSON values and arrays. A reason
     in `stopped` ends the training and is shown to the user.
     """
 
     kept: Sequence[str] = ()
-    stopped: Optional[str] = None
+    stopped: str | None = None
 
     def begin(self, training: Training) -> None:
         """Run before the first step."""
@@ -99,7 +101,7 @@ class _Monitor(Callback):
         metric = monitor.partition("(")[0]
         bigger = any(word in metric for word in ("acc", "auc", "precision", "recall", "f1", "ndcg"))
         self._sign = -1.0 if mode == "max" or (mode == "auto" and bigger) else 1.0
-        self.best: Optional[float] = None
+        self.best: float | None = None
         self.waited = 0
 
     def _improved(self, logs: Logs) -> bool:
@@ -133,7 +135,7 @@ class EarlyStopping(_Monitor):
     ) -> None:
         super().__init__(monitor, mode, min_delta)
         self._patience, self._restore = patience, restore_best_weights
-        self.weights: List[Any] = []
+        self.weights: list[Any] = []
 
     def epoch_end(self, training: Training, epoch: int, logs: Logs) -> None:
         if self._improved(logs) and self._restore:
@@ -187,7 +189,7 @@ class LearningRateSchedule(Callback):
     """
 
     def __init__(
-        self, rates: Optional[Mapping[str, float]] = None, function: Optional[str] = None, optimizer: Optional[int] = None
+        self, rates: Mapping[str, float] | None = None, function: str | None = None, optimizer: int | None = None
     ) -> None:
         if (rates is None) == (function is None):
             raise ObjectError("callbacks: learning_rate_schedule: expected either rates or function")
@@ -212,9 +214,9 @@ class TensorBoard(Callback):
     Training goes to `log_dir/train`, and validation to `log_dir/validation`.
     """
 
-    def __init__(self, log_dir: str, every_steps: Optional[int] = None) -> None:
+    def __init__(self, log_dir: str, every_steps: int | None = None) -> None:
         self.log_dir, self._every = log_dir, every_steps
-        self._writers: Dict[str, Any] = {}
+        self._writers: dict[str, Any] = {}
 
     def begin(self, training: Training) -> None:
         if training.group.is_chief:
@@ -304,7 +306,7 @@ class CheckpointSettings(NamedTuple):
 
     path: str
     every_epochs: int = 1
-    every_steps: Optional[int] = None
+    every_steps: int | None = None
     keep: int = 3
     resume: bool = True
 
@@ -317,12 +319,12 @@ _OWN = {
 }
 
 
-def make_callbacks(specs: Sequence[Any], user: Any) -> List[Callback]:
+def make_callbacks(specs: Sequence[Any], user: Any) -> list[Callback]:
     """Make the callbacks of a config in their order, without `checkpoint`, which the runner does.
 
     Classes of the user's module come before our own, and these before the classes of Keras.
     """
-    made: List[Callback] = []
+    made: list[Callback] = []
     for spec in specs:
         name, args = name_and_args(spec)
         plain = name.replace("_", "").lower()
@@ -340,7 +342,7 @@ def make_callbacks(specs: Sequence[Any], user: Any) -> List[Callback]:
     return made
 
 
-def checkpoint_settings(specs: Sequence[Any]) -> Optional[CheckpointSettings]:
+def checkpoint_settings(specs: Sequence[Any]) -> CheckpointSettings | None:
     """Return the arguments of the callback `checkpoint`; None without this callback."""
     for spec in specs:
         name, args = name_and_args(spec)

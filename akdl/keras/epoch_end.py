@@ -5,7 +5,9 @@ counts: the optimizer's iterations grow and layers draw random numbers, so all l
 from the weights of a training on a dataset whose length is known.
 """
 
-from typing import Any, Callable, List, Optional
+from __future__ import annotations
+
+from typing import Any, Callable, List
 
 import tensorflow as tf
 
@@ -29,7 +31,7 @@ class EpochEnd(tf.keras.callbacks.Callback):  # type: ignore[misc]
         single: End the call after one epoch even if the length of the data is known.
     """
 
-    def __init__(self, data: Any, task_config: TaskConfig, total: Optional[Total] = None, single: bool = False) -> None:
+    def __init__(self, data: Any, task_config: TaskConfig, total: Total | None = None, single: bool = False) -> None:
         super().__init__()
         # Otherwise Keras converts the logs for this callback, which reads all metrics from the
         # device after each step.
@@ -37,8 +39,8 @@ class EpochEnd(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._total = total
         self._number = 0 if task_config.task_type == "chief" else task_config.task_index + 1
         self._workers = task_config.num_workers
-        self._batches: Optional[int] = None
-        self._steps: Optional[int] = None
+        self._batches: int | None = None
+        self._steps: int | None = None
         self.is_over = False
         # Without eager execution the length is not needed, because there the optimizers of Keras
         # wait for the rows before they count.
@@ -67,7 +69,7 @@ class EpochEnd(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._batches = int(batches)
         return batches
 
-    def _most_steps(self, total: Total) -> Optional[int]:
+    def _most_steps(self, total: Total) -> int | None:
         """Agree on the steps of the worker with the most rows; None until all numbers are known.
 
         All workers call this after the same steps, because it waits for a sum over them. 0 stands

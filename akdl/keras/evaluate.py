@@ -4,11 +4,13 @@ The datasets of a validation are made and tried before the first epoch, because 
 the model would otherwise fail after it, which may take hours.
 """
 
+from __future__ import annotations
+
 import csv
 import json
 import logging
 import os
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Mapping, Sequence
 
 from akdl.keras.saving import load_model, require_models, require_targets, wrong_file
 from akdl.keras.steps.data import DatasetSource, label_of
@@ -27,12 +29,12 @@ MODEL = "model"
 
 
 def evaluate(
-    config: Union[str, Config],
+    config: str | Config,
     module: object,
-    placeholders: Optional[Mapping[str, str]] = None,
-    report: Optional[Callable[[str], None]] = None,
+    placeholders: Mapping[str, str] | None = None,
+    report: Callable[[str], None] | None = None,
     worker_datasets: bool = False,
-) -> List[Dict[str, Any]]:
+) -> list[dict[str, Any]]:
     """Evaluate models on the datasets of `awf_create_test_dataset_fn`.
 
     In a group every worker calls this and gets the same result; the chief writes the files.
@@ -73,7 +75,7 @@ def evaluate(
         evaluation = Evaluation(group, model, metrics)
         evaluation.try_on(sample, outputs, source.where(key))
         found = {key: evaluation.run(source, dataset) for key, dataset in datasets.items()}
-        row: Dict[str, Any] = {MODEL: named["name"]}
+        row: dict[str, Any] = {MODEL: named["name"]}
         for name in metrics.names:
             row.update({label_of(name, key): values[name] for key, values in found.items()})
         rows.append(row)
@@ -128,7 +130,7 @@ class Validation:
 
     def __init__(self, user: UserModule, config: Config, group: Group) -> None:
         self._user, self._config, self._group = user, config, group
-        self._datasets: Dict[str, Any] = {}
+        self._datasets: dict[str, Any] = {}
         if user.has(_CALLBACK):
             # Each worker has rows of its own if the dataset reads the rows that the operator gave
             # it.
@@ -151,9 +153,9 @@ class Validation:
             self._evaluation = evaluation
         self._samples = {}
 
-    def run(self) -> Dict[str, float]:
+    def run(self) -> dict[str, float]:
         """Return the metrics of all datasets by name: `val_auc`, for several `val_auc(0)`."""
-        logs: Dict[str, float] = {}
+        logs: dict[str, float] = {}
         for key, dataset in self._datasets.items():
             found = self._evaluation.run(self._source, dataset)
             logs.update({label_of(f"val_{name}", key): value for name, value in found.items()})

@@ -4,10 +4,12 @@ A process alone resumes inside an epoch, after the rows that it has trained on; 
 unfinished epoch.
 """
 
+from __future__ import annotations
+
 import functools
 import logging
 import time
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -41,12 +43,12 @@ class Plan(NamedTuple):
     """
 
     input_fn: Callable[..., Any]
-    valid_fn: Optional[Callable[[], Any]]
+    valid_fn: Callable[[], Any] | None
     epochs: int
-    steps: Optional[int]
+    steps: int | None
     train_config: Config
     every_epochs: int = 1
-    every_secs: Optional[float] = None
+    every_secs: float | None = None
     callbacks: Sequence[Any] = ()
 
 
@@ -114,12 +116,12 @@ class _Fit:
         self._total = total
         self._is_alone = total is None and not self._by_servers
         self._is_chief = self._is_alone or task_config.task_type == "chief"
-        self._folder: Optional[CheckpointFolder] = None
+        self._folder: CheckpointFolder | None = None
         if task_config.checkpoint_dir is not None:
             if not tf.executing_eagerly():
                 raise ValueError("checkpointDir: train_keras_model keeps checkpoints only in TensorFlow 2, in eager mode")
             self._folder = CheckpointFolder(task_config.checkpoint_dir, task_config.work_dir)
-        self._seed: Optional[int] = plan.train_config.get("seed")
+        self._seed: int | None = plan.train_config.get("seed")
         self._best = best_checkpoints(
             plan.train_config,
             None if self._folder is None else self._folder.path,
@@ -182,14 +184,14 @@ class _Fit:
         history.epoch = list(range(len(next(iter(history.history.values()), []))))
         return history
 
-    def _saved(self) -> Dict[str, Any]:
+    def _saved(self) -> dict[str, Any]:
         """Return the content of a checkpoint, and how TensorFlow writes and reads it."""
         # The chief writes all variables. Otherwise each parameter server writes its own part on its
         # own host, where no other process finds it.
         options = tf.train.CheckpointOptions("/job:chief/task:0") if self._by_servers else None
         return {"options": options, "model": self._model, "optimizer": self._model.optimizer}
 
-    def _save(self, progress: "_Progress", logs: Optional[Mapping[str, object]] = None) -> None:
+    def _save(self, progress: _Progress, logs: Mapping[str, object] | None = None) -> None:
         """Write a checkpoint, which may be a best one by the logs of its epoch."""
         if self._folder is None:
             return
@@ -202,7 +204,7 @@ class _Fit:
             self._best.offer(path, logs)
         self._folder.publish()
 
-    def _next_call(self, progress: "_Progress") -> Tuple[Any, int, Optional[int], Optional[EpochEnd]]:
+    def _next_call(self, progress: _Progress) -> tuple[Any, int, int | None, EpochEnd | None]:
         """Return data, last epoch, steps and closing callback of the next call of `model.fit`."""
         (epoch, batch), (epochs, steps) = (progress.epoch, progress.batch), self._plan[2:4]
         if steps is not None:
@@ -230,7 +232,7 @@ class _Progress:
 
     def __init__(self) -> None:
         self.epoch = self.batch = self.step = 0
-        self.logs: List[Dict[str, Any]] = []
+        self.logs: list[dict[str, Any]] = []
 
     def next_epoch(self) -> None:
         self.epoch, self.batch = self.epoch + 1, 0
@@ -250,9 +252,9 @@ class _EpochCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
         # Checkpoints inside an epoch are of use only to a process that can resume there.
         self._every_steps = plan.train_config.get("save_checkpoints_steps") if is_alone else None
         self._every_secs, self._saved_at = plan.every_secs if is_alone else None, time.monotonic()
-        self._unfinished: Optional[Dict[str, Any]] = None
+        self._unfinished: dict[str, Any] | None = None
 
-    def on_epoch_end(self, epoch: int, logs: Optional[Mapping[str, Any]] = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
         progress, values = self._progress, _values(logs)
         if self._watch.stop:
             # The request came inside this epoch. Its values are shown, but it does not count as an
@@ -266,8 +268,8 @@ class _EpochCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
         if progress.epoch % self._plan.every_epochs == 0 or progress.epoch >= self._plan.epochs:
             self._save(values)
 
-    def history(self) -> Dict[str, List[Any]]:
-        found: Dict[str, List[Any]] = {}
+    def history(self) -> dict[str, list[Any]]:
+        found: dict[str, list[Any]] = {}
         for logs in [*self._progress.logs, *([] if self._unfinished is None else [self._unfinished])]:
             for name, value in logs.items():
                 found.setdefault(name, []).append(value)
@@ -278,7 +280,7 @@ class _EpochCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._watch.step_end(self._progress.step, dict)
         self.model.stop_training = self.model.stop_training or self._watch.stop
 
-    def _save(self, logs: Optional[Mapping[str, object]] = None) -> None:
+    def _save(self, logs: Mapping[str, object] | None = None) -> None:
         self._write(logs)
         self._saved_at = time.monotonic()
 
@@ -292,10 +294,10 @@ class _StepCallback(_EpochCallback):
     # Steps of this call's epoch that are counted already.
     _seen = 0
 
-    def on_epoch_begin(self, epoch: int, logs: Optional[Mapping[str, Any]] = None) -> None:
+    def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
         self._seen = 0
 
-    def on_train_batch_end(self, batch: int, logs: Optional[Mapping[str, Any]] = None) -> None:
+    def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
         progress, watch = self._progress, self._watch
         # With `steps_per_execution`, Keras calls this once for several steps.
         new, before = batch + 1 - self._seen, progress.step
@@ -316,11 +318,11 @@ class _StepCallback(_EpochCallback):
         pass
 
 
-def _values(logs: Optional[Mapping[str, Any]]) -> Dict[str, Any]:
+def _values(logs: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return logs as JSON values, since checkpoints keep them as text."""
     return {name: np.asarray(value).tolist() for name, value in (logs or {}).items()}
 
 
-def _numbers(values: Mapping[str, Any]) -> Dict[str, float]:
+def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
     """Drop metrics with several values, which reports cannot show."""
     return {name: float(value) for name, value in values.items() if not isinstance(value, list)}

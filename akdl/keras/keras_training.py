@@ -4,11 +4,13 @@ Methods with a sum over the group (`Group.sum`, `Training.weights`, `_save`, `_e
 called by all workers in the same order, or all of them hang.
 """
 
+from __future__ import annotations
+
 import logging
 import random
 import tempfile
 import time
-from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Union
+from typing import Any, Callable, Iterator, Mapping, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -53,18 +55,18 @@ class TrainResult(NamedTuple):
     """
 
     model: Any
-    history: List[Dict[str, float]]
+    history: list[dict[str, float]]
     steps: int
-    saved: Optional[str]
+    saved: str | None
 
 
 def train(
-    config: Union[str, Config],
+    config: str | Config,
     module: object,
-    placeholders: Optional[Mapping[str, str]] = None,
-    report: Optional[Report] = None,
-    task_config: Optional[TaskConfig] = None,
-    folder: Optional[CheckpointFolder] = None,
+    placeholders: Mapping[str, str] | None = None,
+    report: Report | None = None,
+    task_config: TaskConfig | None = None,
+    folder: CheckpointFolder | None = None,
 ) -> TrainResult:
     """Train the model of a user's module and save it to the config's `save_path`.
 
@@ -99,12 +101,7 @@ class _KerasTraining:
     """
 
     def __init__(
-        self,
-        config: Config,
-        user: UserModule,
-        report: Report,
-        task_config: Optional[TaskConfig],
-        folder: Optional[CheckpointFolder],
+        self, config: Config, user: UserModule, report: Report, task_config: TaskConfig | None, folder: CheckpointFolder | None
     ) -> None:
         self._config, self._user = config, user
         # The group comes first: a strategy for several workers has to exist before the first
@@ -120,7 +117,7 @@ class _KerasTraining:
             if group.is_chief and task_config is not None:
                 folder.begin(task_config.attempt)
         require_targets(TRAIN, group, wrong_train_targets(config, self._settings, self._callbacks) if group.is_chief else [])
-        self._seed: Optional[int] = config.get("seed")
+        self._seed: int | None = config.get("seed")
         if self._seed is None and group.ranks > 1:
             # All workers read the same rows and take parts of them, so they have to shuffle in the
             # same order. The sum passes on the chief's number.
@@ -150,7 +147,7 @@ class _KerasTraining:
         self._metrics = Metrics(config, user.module, self._heads, sample.label, outputs)
         self._step = TrainStep(group, model, variables, self._objective, self._metrics, sample)
         self._training = Training(group, model, optimizers, user.module, config.get("epochs", 1))
-        self._history: List[Dict[str, float]] = []
+        self._history: list[dict[str, float]] = []
         self._rows = 0.0
         # Mistakes that would otherwise appear after an epoch, or after the last step, are errors
         # now.
@@ -179,7 +176,7 @@ class _KerasTraining:
                 callback.end(training)
         return TrainResult(training.model, self._history, training.steps, self._export())
 
-    def _epoch(self, batches: Iterator[List[Optional[Part]]]) -> None:
+    def _epoch(self, batches: Iterator[list[Part | None]]) -> None:
         training, passes, epoch = self._training, self._passes, len(self._history)
         steps_per_epoch = self._config.get("steps_per_epoch")
         self._watch.total_steps = training.epochs * steps_per_epoch if steps_per_epoch else None
@@ -279,7 +276,7 @@ class _KerasTraining:
         # All workers wait here, so that the file exists when they go on.
         group.sum(0)
 
-    def _kinds(self) -> List[str]:
+    def _kinds(self) -> list[str]:
         return [type(callback).__name__ for callback in self._callbacks]
 
     def _resume(self, settings: CheckpointSettings) -> None:
@@ -322,7 +319,7 @@ class _KerasTraining:
                 f"{len(self._history)} ({self._stopped_by()}); raise its patience to continue, or use another checkpoint path"
             )
 
-    def _variables(self) -> Dict[str, List[Any]]:
+    def _variables(self) -> dict[str, list[Any]]:
         """Return the variables of model and optimizers, which a checkpoint has in this order.
 
         Lists of them, and not the objects, because Keras 3 hides the states of random generators
@@ -335,7 +332,7 @@ class _KerasTraining:
             found[f"optimizer{number}"] = own() if callable(own) and not isinstance(own, list) else own
         return {name: [one if isinstance(one, tf.Variable) else one.value for one in own] for name, own in found.items()}
 
-    def _export(self) -> Optional[str]:
+    def _export(self) -> str | None:
         path = self._config.get("save_path")
         if path is None:
             return None
@@ -356,7 +353,7 @@ class _KerasTraining:
             self._report(f"saved to {saved}")
         return saved
 
-    def _keep(self, path: str, problem: Optional[Exception]) -> str:
+    def _keep(self, path: str, problem: Exception | None) -> str:
         """Make sure that a checkpoint contains the model that could not be saved, and return the error's text."""
         settings = self._settings
         # With settings, the checkpoint of the last epoch contains the model already.

@@ -10,10 +10,12 @@ file; `task`, "train" (default), "evaluate" or "predict". All other user paramet
 placeholders. `${DATASET_FILE}$` is the TFRecord file with this worker's rows.
 """
 
+from __future__ import annotations
+
 import json
 import os
 from types import ModuleType
-from typing import Any, Dict, List, Mapping, Sequence, Union
+from typing import Any, Mapping, Sequence
 
 from akdl.keras.task_configs import PREDICT, TASKS, TRAIN, placeholders_in
 from akdl.runner.user_params import plain
@@ -27,7 +29,7 @@ DATASET_FILE = "DATASET_FILE"
 _OWN_PARAMS = ("config", "task")
 
 
-def main(task_config: Any, module: Union[ModuleType, str], config: Union[str, Config, None] = None) -> None:
+def main(task_config: Any, module: ModuleType | str, config: str | Config | None = None) -> None:
     """Run the task of the user parameters.
 
     Without a `saved_model_dir`, "train" writes the model as rows.
@@ -70,7 +72,7 @@ def main(task_config: Any, module: Union[ModuleType, str], config: Union[str, Co
             task_config.output_writer.write_batch({"model": list(names), "metric": list(metrics), "value": list(values)})
 
 
-def _train(task_config: Any, config: Dict[str, Any], module: ModuleType, placeholders: Mapping[str, str]) -> None:
+def _train(task_config: Any, config: dict[str, Any], module: ModuleType, placeholders: Mapping[str, str]) -> None:
     """Train, and write the model to `saved_model_dir` or as rows.
 
     The operator decides where the model goes, so `save_path` of the config is replaced. Rows of
@@ -92,7 +94,7 @@ def _train(task_config: Any, config: Dict[str, Any], module: ModuleType, placeho
         write_model(result.saved, task_config.output_writer)
 
 
-def _with_checkpoints(callbacks: Sequence[object], path: str) -> List[Any]:
+def _with_checkpoints(callbacks: Sequence[object], path: str) -> list[Any]:
     """Return the callbacks with one `checkpoint`, by default in the folder of `checkpointDir`.
 
     Arguments of the config win. Without the callback it is added, because the operator's parameter
@@ -109,7 +111,7 @@ def _with_checkpoints(callbacks: Sequence[object], path: str) -> List[Any]:
     return [*others, *(found or [{"name": "checkpoint", "args": {"path": path}}])]
 
 
-def _config(task_config: Any, given: Union[str, Config, None]) -> Dict[str, Any]:
+def _config(task_config: Any, given: str | Config | None) -> dict[str, Any]:
     """Return the config of a user parameter: an object, JSON text, or the name of a user file."""
     if given is None:
         raise ConfigError("operator's", ["config: missing; set it in userParams"])
@@ -117,7 +119,7 @@ def _config(task_config: Any, given: Union[str, Config, None]) -> Dict[str, Any]
         return dict(given)
     if given.lstrip().startswith("{"):
         try:
-            parsed: Dict[str, Any] = json.loads(given)
+            parsed: dict[str, Any] = json.loads(given)
         except json.JSONDecodeError as error:
             raise ConfigError("operator's", [f"config: line {error.lineno}, column {error.colno}: {error.msg}"]) from error
         return parsed

@@ -3,11 +3,13 @@
 They are arrays for an operator, and files for the command line.
 """
 
+from __future__ import annotations
+
 import csv
 import json
 import logging
 import os
-from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Union
+from typing import Any, Callable, Dict, Iterator, Mapping, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -36,10 +38,10 @@ class PredictResult(NamedTuple):
 
 
 def predict(
-    config: Union[str, Config],
+    config: str | Config,
     module: Any,
-    placeholders: Optional[Mapping[str, str]] = None,
-    report: Optional[Callable[[str], None]] = None,
+    placeholders: Mapping[str, str] | None = None,
+    report: Callable[[str], None] | None = None,
 ) -> PredictResult:
     """Write the predictions to a file.
 
@@ -99,7 +101,7 @@ def predict(
 
 
 def predict_batches(
-    config: Config, module: Any, placeholders: Optional[Mapping[str, str]] = None, worker_datasets: bool = False
+    config: Config, module: Any, placeholders: Mapping[str, str] | None = None, worker_datasets: bool = False
 ) -> Iterator[Columns]:
     """Yield the predictions of this worker batch by batch: column name to array, one entry per row.
 
@@ -133,7 +135,7 @@ def _predict(config: Config, user: UserModule, group: Group, own: bool) -> Itera
     with group.strategy.scope():
         models = [load_model(user, one["path"], one["name"]) for one in named]
     functions = [predict_function(group, model) for model in models]
-    spare: Optional[Part] = None
+    spare: Part | None = None
     for parts in source.steps(source.dataset()):
         if spare is None:
             # The first part is tried on each model in a plain call, whose error names the user's
@@ -160,7 +162,7 @@ def _read_by(model: Any, part: Part) -> Part:
     return part._replace(features={name: part.features[name] for name in names})
 
 
-def _kept(features: Any, names: List[str]) -> Columns:
+def _kept(features: Any, names: list[str]) -> Columns:
     """Return the features that the output repeats, such as an id."""
     if names and not isinstance(features, Mapping):
         raise ValueError(f"keep: expected a dict of features, to keep them by name, got {type(features).__name__}")
@@ -199,7 +201,7 @@ def _write_csv(path: str, batches: Iterator[Columns]) -> None:
     with open(path, "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         # The names of columns are known with the first batch; without rows the file is empty.
-        header: List[str] = []
+        header: list[str] = []
         for columns in batches:
             if not header:
                 header = list(columns)

@@ -7,11 +7,13 @@ A training may run for days until it writes its model. A missing permission, a f
 in the place of a folder is found in the first second instead.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 import tempfile
 from contextlib import contextmanager
-from typing import Any, Iterator, List, Mapping, Optional, Sequence
+from typing import Any, Iterator, Mapping, Sequence
 
 import tensorflow as tf
 
@@ -51,7 +53,7 @@ def try_export(model: Any, features: Any, trained: Any) -> None:
             _export(model, os.path.join(folder, "model"), features if model is trained else None)
 
 
-def save_model(model: Any, path: str, group: Group, features: Any = None) -> Optional[str]:
+def save_model(model: Any, path: str, group: Group, features: Any = None) -> str | None:
     """Write a SavedModel, whole or not at all, and return its path, on the chief.
 
     All workers have to call this.
@@ -161,7 +163,7 @@ def _load_model_takes_folders(name: str) -> Iterator[None]:
 
     # The user's module may have imported Keras without TensorFlow's name for it.
     own = [sys.modules[place] for place in ("keras.models", "keras.saving") if place in sys.modules]
-    places: List[Any] = [tf.keras.models, *own]
+    places: list[Any] = [tf.keras.models, *own]
     try:
         for place in places:
             place.load_model = load
@@ -233,7 +235,7 @@ def require_targets(task: str, group: Group, mistakes: Sequence[str]) -> None:
         raise ConfigError(task, own or ["the chief cannot write to a path of the config; see its log"])
 
 
-def wrong_train_targets(config: Config, settings: Optional[CheckpointSettings], callbacks: Sequence[object]) -> List[str]:
+def wrong_train_targets(config: Config, settings: CheckpointSettings | None, callbacks: Sequence[object]) -> list[str]:
     """List the paths of a train config that cannot be written, each with its reason."""
     reasons = {}
     if "save_path" in config:
@@ -258,7 +260,7 @@ def wrong_train_targets(config: Config, settings: Optional[CheckpointSettings], 
     return [f"{what}: {reason}" for what, reason in reasons.items() if reason]
 
 
-def wrong_file(key: str, path: str) -> List[str]:
+def wrong_file(key: str, path: str) -> list[str]:
     """Return a mistake if a file cannot be written; an existing file is replaced."""
     reason = "it is a folder" if os.path.isdir(path) else try_folder(os.path.dirname(os.path.abspath(path)))
     return [f"{key}: {path} cannot be written: {reason}"] if reason else []

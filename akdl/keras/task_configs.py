@@ -5,11 +5,13 @@ this file uses, so that no package has to be installed in the environments of us
 TensorFlow, so a mistake is reported at once.
 """
 
+from __future__ import annotations
+
 import functools
 import json
 import os
 import re
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Set, Union
+from typing import Any, Callable, Iterator, Mapping
 
 from akdl.keras.steps.user_functions import UserModule
 from akdl.user_code.config_file import Config, ConfigError, named, read_config
@@ -18,7 +20,7 @@ TRAIN, EVALUATE, PREDICT = TASKS = ("train", "evaluate", "predict")
 SCHEMA_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "task_config.schema.json")
 
 _PLACEHOLDER = re.compile(r"\$\{(\w+)\}\$")
-_TYPES: Dict[str, Any] = {
+_TYPES: dict[str, Any] = {
     "object": dict,
     "array": list,
     "string": str,
@@ -31,17 +33,17 @@ _TYPES: Dict[str, Any] = {
 
 def prepare(
     task: str,
-    config: Union[str, Config],
-    placeholders: Optional[Mapping[str, str]],
-    user: Optional[UserModule] = None,
-    look: Optional[Callable[[Config, Any], List[str]]] = None,
-) -> Dict[str, Any]:
+    config: str | Config,
+    placeholders: Mapping[str, str] | None,
+    user: UserModule | None = None,
+    look: Callable[[Config, Any], list[str]] | None = None,
+) -> dict[str, Any]:
     """Return a config, or the config in a file, filled in and checked.
 
     The callbacks of `user` have to exist and to take the arguments of the config. `look` returns
     further mistakes.
     """
-    mistakes: List[str] = []
+    mistakes: list[str] = []
     filled = fill_in(read_config(config) if isinstance(config, str) else config, placeholders or {}, mistakes)
     wrong = check(task, filled)
     mistakes += wrong
@@ -52,17 +54,17 @@ def prepare(
         mistakes += _callback_mistakes(task, filled, user)
     if mistakes:
         raise ConfigError(task, mistakes)
-    result: Dict[str, Any] = filled
+    result: dict[str, Any] = filled
     return result
 
 
-def fill_in(value: object, placeholders: Mapping[str, str], mistakes: List[str]) -> Any:
+def fill_in(value: object, placeholders: Mapping[str, str], mistakes: list[str]) -> Any:
     """Replace `${NAME}$` at any depth.
 
     Names without a value, here or in the environment, are added to `mistakes`.
     """
 
-    def replace(found: "re.Match[str]", path: str) -> str:
+    def replace(found: re.Match[str], path: str) -> str:
         """Return the value of a placeholder, or note the mistake and leave the text."""
         name = found.group(1)
         known = placeholders.get(name, os.environ.get(name))
@@ -77,9 +79,9 @@ def fill_in(value: object, placeholders: Mapping[str, str], mistakes: List[str])
     return _with_texts(value, lambda text, path: _PLACEHOLDER.sub(lambda found: replace(found, path), text))
 
 
-def placeholders_in(value: object) -> Set[str]:
+def placeholders_in(value: object) -> set[str]:
     """Return the names of placeholders at any depth of a config."""
-    found: Set[str] = set()
+    found: set[str] = set()
     _with_texts(value, lambda text, path: found.update(_PLACEHOLDER.findall(text)))
     return found
 
@@ -93,7 +95,7 @@ def _with_texts(value: Any, change: Callable[[str, str], Any], path: str = "") -
     return change(value, path) if isinstance(value, str) else value
 
 
-def check(task: str, config: Any) -> List[str]:
+def check(task: str, config: Any) -> list[str]:
     """List the mistakes of a filled config: of its schema first, then the rules between keys.
 
     The rules are skipped if the schema finds a mistake, because they rely on the types of values.
@@ -114,7 +116,7 @@ def check(task: str, config: Any) -> List[str]:
     return mistakes
 
 
-def _callback_mistakes(task: str, config: Config, user: UserModule) -> List[str]:
+def _callback_mistakes(task: str, config: Config, user: UserModule) -> list[str]:
     """List the reasons that the user's functions cannot be called with this config."""
     needed = {
         TRAIN: ["awf_create_model_fn", "awf_create_train_dataset_fn"],
@@ -172,7 +174,7 @@ def _misfits(value: Any, schema: Config, path: str) -> Iterator[str]:
             yield from _misfits(one, schema.get("items", {}), f"{path}[{index}]")
 
 
-def _branches(schema: Config) -> List[Config]:
+def _branches(schema: Config) -> list[Config]:
     """Return the schemas of which a value has to fit one, without references."""
     if "$ref" in schema:
         return _branches(_definitions()[schema["$ref"].rpartition("/")[2]])
@@ -180,13 +182,13 @@ def _branches(schema: Config) -> List[Config]:
 
 
 @functools.lru_cache(maxsize=None)
-def _definitions() -> Dict[str, Any]:
+def _definitions() -> dict[str, Any]:
     with open(SCHEMA_FILE, encoding="utf-8") as file:
-        definitions: Dict[str, Any] = json.load(file)["definitions"]
+        definitions: dict[str, Any] = json.load(file)["definitions"]
     return definitions
 
 
-def _is(value: object, kind: Optional[str]) -> bool:
+def _is(value: object, kind: str | None) -> bool:
     # A bool is an int in Python, but not a number in JSON.
     if kind is None or isinstance(value, bool):
         return kind in (None, "boolean")

@@ -6,13 +6,15 @@
 A length has three bytes, or three bytes of 255 and four more. `operators/alink/ak_file.py` reads all types of columns.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import struct
 import sys
 import zipfile
 from array import array
-from typing import IO, Iterator, Optional, Tuple, Union
+from typing import IO, Iterator, Union
 
 from akdl.storage.archive import ArchiveError, Counter, Limits, check_directory, damage_is_named
 
@@ -35,7 +37,7 @@ def is_ak_file(path: str) -> bool:
         return False
 
 
-def model_rows(path: str) -> Iterator[Tuple[int, str]]:
+def model_rows(path: str) -> Iterator[tuple[int, str]]:
     """Yield the rows of a model table, (model_id, model_info), without its other columns; ArchiveError for another table."""
     counter = Counter(Limits.of(os.environ), os.path.getsize(path))
     with damage_is_named(), zipfile.ZipFile(path) as file:
@@ -92,7 +94,7 @@ def records(data: IO[bytes], entry: str, counter: Counter, has_long: bool = True
         yield record
 
 
-def read_string(record: Record, place: int) -> Tuple[Optional[str], int]:
+def read_string(record: Record, place: int) -> tuple[str | None, int]:
     """Read UTF-16: the number of units, and each unit, in groups of seven bits."""
     length, place = read_varint(record, place)
     if not length:
@@ -111,7 +113,7 @@ def read_string(record: Record, place: int) -> Tuple[Optional[str], int]:
     return text, end
 
 
-def read_varint(record: Record, place: int) -> Tuple[int, int]:
+def read_varint(record: Record, place: int) -> tuple[int, int]:
     number = shift = 0
     while record[place] >= 0x80:
         number |= (record[place] & 0x7F) << shift

@@ -6,6 +6,8 @@ limits, because a small file can unpack to terabytes. The filters of `tarfile` a
 3.7, and `zipfile` has no filters.
 """
 
+from __future__ import annotations
+
 import contextlib
 import errno
 import gzip
@@ -18,7 +20,7 @@ import struct
 import tarfile
 import zipfile
 import zlib
-from typing import IO, Any, Callable, Dict, Iterator, Mapping, NamedTuple, Optional, Set
+from typing import IO, Any, Callable, Iterator, Mapping, NamedTuple
 
 SUFFIXES = (".zip", ".tar.gz", ".tgz")  # of files that are unpacked automatically
 
@@ -57,7 +59,7 @@ class Limits(NamedTuple):
     free_bytes: int = 1 << 30  # of content that an archive of any size may have
 
     @classmethod
-    def of(cls, environment: Mapping[str, str]) -> "Limits":
+    def of(cls, environment: Mapping[str, str]) -> Limits:
         default = cls()
         try:
             return cls(
@@ -77,9 +79,9 @@ def unpack_archive(
     file: IO[bytes],
     folder: str,
     links: bool = False,  # as Python environments have them; they must stay inside the folder
-    copy: Optional[Callable[[IO[bytes], IO[bytes]], object]] = None,
-    limits: Optional[Limits] = None,
-) -> Dict[str, Any]:
+    copy: Callable[[IO[bytes], IO[bytes]], object] | None = None,
+    limits: Limits | None = None,
+) -> dict[str, Any]:
     """Unpack a zip or tar file into an empty folder; return its files without links, each with the result of `copy`."""
     size = file.seek(0, os.SEEK_END)
     writing = _Unpacking(folder, links, copy or shutil.copyfileobj, Counter(limits or Limits.of(os.environ), size))
@@ -169,13 +171,13 @@ class _Unpacking:
     """
 
     def __init__(self, folder: str, links: bool, copy: Callable[[IO[bytes], IO[bytes]], object], counter: Counter) -> None:
-        self.files: Dict[str, Any] = {}
+        self.files: dict[str, Any] = {}
         self._folder = folder
         self._may_link = links
         self._copy = copy
         self._counter = counter
-        self._names: Set[str] = set()
-        self._links: Dict[str, str] = {}
+        self._names: set[str] = set()
+        self._links: dict[str, str] = {}
 
     def check(self, name: str) -> None:
         self._counter.add_member()

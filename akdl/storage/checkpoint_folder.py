@@ -6,11 +6,13 @@ one, follows all others, and old files are removed last. The chief renames `STOP
 TensorFlow and fsspec read some paths as patterns: a checkpoint in a folder `run[1]` is written and never found again.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 import re
 import tempfile
-from typing import Dict, Iterator, Tuple
+from typing import Iterator
 
 from akdl.masking import shown
 from akdl.storage.files import (
@@ -35,7 +37,7 @@ def ask_to_stop(address: str) -> None:
     _write(address, STOP)
 
 
-def files_at(address: str) -> Dict[str, Tuple[int, int]]:
+def files_at(address: str) -> dict[str, tuple[int, int]]:
     """Return the names of the files at an address, with two numbers that change when the file is written again."""
     if not is_remote(address):
         return file_states(local_path(address))
@@ -57,7 +59,7 @@ class CheckpointFolder:
         self.address = address
         self.is_remote = is_remote(address)
         self.path = os.path.join(cache, ".checkpoints") if self.is_remote else local_path(address)
-        self._published: Dict[str, Tuple[int, int]] = {}
+        self._published: dict[str, tuple[int, int]] = {}
         refuse_pattern(address)
         os.makedirs(self.path, exist_ok=True)
 
@@ -102,7 +104,7 @@ class CheckpointFolder:
             _write(self.address, STOPPED)
             _remove(self.address, STOP)
 
-    def _files(self) -> Dict[str, Tuple[int, int]]:
+    def _files(self) -> dict[str, tuple[int, int]]:
         return {name: state for name, state in file_states(self.path).items() if _is_checkpoint(name)}
 
 

@@ -6,6 +6,8 @@ address by `shown`, and texts of libraries go through `masked`, because they may
 key.
 """
 
+from __future__ import annotations
+
 import base64
 import contextlib
 import functools
@@ -19,7 +21,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from typing import IO, Any, Dict, Iterator, List, Optional, Tuple
+from typing import IO, Any, Iterator
 
 from akdl.masking import masked, shown
 from akdl.storage.limits import DOWNLOAD, LimitError
@@ -130,12 +132,12 @@ class _Download:
         login, _, host = parts.netloc.rpartition("@")
         self._url = urllib.parse.urlunsplit((parts.scheme, host, _quoted(parts.path or "/"), _quoted(parts.query), ""))
         self._login = base64.b64encode(urllib.parse.unquote(login).encode("utf-8")).decode("ascii")
-        self._size: Optional[int] = None
+        self._size: int | None = None
         # The version of the file, so that a resumed download never mixes two versions.
-        self._version: Optional[str] = None
+        self._version: str | None = None
 
     def run(self) -> None:
-        failures: List[str] = []
+        failures: list[str] = []
         # The most bytes so far. Bytes that are fetched again after a restart do not count as
         # progress, or a server without ranges that always fails halfway would be asked
         # indefinitely.
@@ -152,7 +154,7 @@ class _Download:
                     raise self._failure(reason, f"it could not be fetched{got}, in {ATTEMPTS} attempts")
                 time.sleep(PAUSE_S * 2 ** max(len(failures) - 1, 0))
 
-    def _attempt(self, target: IO[bytes]) -> Optional[str]:
+    def _attempt(self, target: IO[bytes]) -> str | None:
         """Fetch the missing part; return None when the file is complete, else the reason."""
         try:
             return self._go_on(target)
@@ -179,7 +181,7 @@ class _Download:
             raise self._failure(_REASONS.get(error.code, str(error.reason)), f"HTTP {error.code}") from None
         return f"HTTP {error.code}: {error.reason}"
 
-    def _go_on(self, target: IO[bytes]) -> Optional[str]:
+    def _go_on(self, target: IO[bytes]) -> str | None:
         """Request the file from the present position on; return None when it is complete.
 
         A server may ignore the range, or have another version of the file by now. Then the download
@@ -273,7 +275,7 @@ def _range_of(answer: Any) -> Any:
     return int(found.group(1)), None if found.group(2) == "*" else int(found.group(2))
 
 
-def _version_of(answer: Any) -> Optional[str]:
+def _version_of(answer: Any) -> str | None:
     """Return the value for If-Range, which must not be a weak tag: its bytes may differ."""
     tag = answer.headers.get("ETag")
     if tag is not None and not tag.startswith("W/"):
@@ -292,7 +294,7 @@ def _reason(error: BaseException) -> str:
 
 
 @contextlib.contextmanager
-def opened_with_fsspec(address: str) -> Iterator[Tuple[Any, str]]:
+def opened_with_fsspec(address: str) -> Iterator[tuple[Any, str]]:
     """Yield fsspec's file system of an address and the path in it; errors become a FileError without secrets."""
     name, scheme = shown(address), address.partition("://")[0]
     try:
@@ -354,7 +356,7 @@ def put_whole(system: Any, path: str, target: str) -> None:
     system.mv(target + UNFINISHED, target)
 
 
-def file_states(folder: str) -> Dict[str, Tuple[int, int]]:
+def file_states(folder: str) -> dict[str, tuple[int, int]]:
     """Return the size and the time in ns of each file below a folder, to notice changes."""
     states = {}
     for parent, _, names in os.walk(folder):

@@ -1,5 +1,7 @@
 """Limits on external data that is read into memory or written to disk. Environment variables raise them."""
 
+from __future__ import annotations
+
 import os
 from typing import IO, NamedTuple
 

@@ -4,11 +4,13 @@ TensorFlow writes into a local folder itself. Files for a remote address are cop
 script runs, so that TensorBoard shows a training that is under way.
 """
 
+from __future__ import annotations
+
 import contextlib
 import logging
 import os
 import threading
-from typing import Dict, Iterator, Tuple
+from typing import Iterator
 
 from akdl.masking import masked, shown
 from akdl.storage.files import FileError, file_states, is_remote, opened_with_fsspec
@@ -25,7 +27,7 @@ class LogFolder:
         self._address = address
         self._is_remote = is_remote(address)
         self.path = os.path.join(cache, "logs") if self._is_remote else address
-        self._copied: Dict[str, Tuple[int, int]] = {}
+        self._copied: dict[str, tuple[int, int]] = {}
         self._has_warned = False
 
     @contextlib.contextmanager

@@ -6,6 +6,8 @@ its training: row 0 is then a JSON list with the name, size and number of chunks
 chunks follow one another. Rows of a table have no order, so each chunk carries its number.
 """
 
+from __future__ import annotations
+
 import base64
 import binascii
 import contextlib
@@ -19,7 +21,7 @@ import shutil
 import stat
 import tempfile
 import zipfile
-from typing import IO, Any, Dict, Iterable, Iterator, Optional, Set, Tuple
+from typing import IO, Any, Iterable, Iterator
 
 from akdl.near_names import short
 from akdl.storage.archive import ArchiveError, unpack_archive
@@ -37,7 +39,7 @@ _COPY_BYTES = 1 << 20
 _EARLIEST = (1980, 1, 1, 0, 0, 0)
 
 
-def pack(folder: str, checkpoint: Optional[str] = None) -> Iterator[Tuple[int, str]]:
+def pack(folder: str, checkpoint: str | None = None) -> Iterator[tuple[int, str]]:
     """Yield the rows of the SavedModel in `folder`; equal directories give equal rows.
 
     Memory stays at a few chunks, whatever the size of the model; the zip file is a temporary file.
@@ -70,7 +72,7 @@ def pack(folder: str, checkpoint: Optional[str] = None) -> Iterator[Tuple[int, s
                 yield number, base64.b64encode(chunk).decode("ascii")
 
 
-def unpack(rows: Iterable[Tuple[int, str]], target: str) -> str:
+def unpack(rows: Iterable[tuple[int, str]], target: str) -> str:
     """Write the model in the rows into the folder `target`, as a whole or not at all; return its SavedModel directory.
 
     Args:
@@ -102,7 +104,7 @@ def unpack_file(path: str, target: str) -> str:
     return find_saved_model(os.path.abspath(target))
 
 
-def write_model(folder: str, output_writer: Any, checkpoint: Optional[str] = None) -> None:
+def write_model(folder: str, output_writer: Any, checkpoint: str | None = None) -> None:
     """Send the SavedModel in `folder` as rows of a table with the columns model_id BIGINT and model_info STRING.
 
     Args:
@@ -142,7 +144,7 @@ def _new_folder(target: str) -> Iterator[str]:
 
 def write_zip(folder: str, file: IO[bytes], has_manifest: bool = True, compress: bool = True) -> None:
     """Write a folder as a zip file at the file's position."""
-    files: Dict[str, Dict[str, Any]] = {}
+    files: dict[str, dict[str, Any]] = {}
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in _contents(folder):
             if name.endswith("/"):
@@ -186,7 +188,7 @@ def _entry(name: str, size: int, mode: int) -> zipfile.ZipInfo:
     return entry
 
 
-def _copy(source: IO[bytes], target: IO[bytes]) -> Dict[str, Any]:
+def _copy(source: IO[bytes], target: IO[bytes]) -> dict[str, Any]:
     size, digest = 0, hashlib.sha256()
     for piece in iter(lambda: source.read(_COPY_BYTES), b""):
         target.write(piece)
@@ -198,14 +200,14 @@ def _copy(source: IO[bytes], target: IO[bytes]) -> Dict[str, Any]:
 # Rows to directory.
 
 
-def _write_chunks(rows: Iterable[Tuple[int, str]], spool: IO[bytes]) -> None:
+def _write_chunks(rows: Iterable[tuple[int, str]], spool: IO[bytes]) -> None:
     """Write chunks, which arrive in any order, to their places in a file; all have to be there.
 
     Only the last chunk of a zip may be short, because places are multiples of `CHUNK_BYTES`.
     """
-    seen: Set[int] = set()
-    short: Set[int] = set()
-    of_model: Optional[int] = None
+    seen: set[int] = set()
+    short: set[int] = set()
+    of_model: int | None = None
     for row_id, text in rows:
         number = _number(row_id, text)
         if number in seen:
@@ -243,7 +245,7 @@ def _write_chunks(rows: Iterable[Tuple[int, str]], spool: IO[bytes]) -> None:
         spool.truncate(of_model)
 
 
-def _bytes_of_model(head: Any) -> Optional[int]:
+def _bytes_of_model(head: Any) -> int | None:
     """Return the size of the model's zip from row 0; None where there is one zip alone."""
     if isinstance(head, str) and head.endswith(".zip"):
         return None
@@ -315,7 +317,7 @@ def _extract(archive: IO[bytes], folder: str, name: str = "the archive that hold
         _check_manifest(manifest, files)
 
 
-def _check_manifest(manifest: object, files: Dict[str, Dict[str, object]]) -> None:
+def _check_manifest(manifest: object, files: dict[str, dict[str, object]]) -> None:
     expected = manifest.get("files") if isinstance(manifest, dict) else None
     if not isinstance(expected, dict):
         raise ModelError(f"the model's manifest {MANIFEST} has no list of files")

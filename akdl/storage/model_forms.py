@@ -4,9 +4,10 @@ Users name files of Keras, checkpoints or models of other frameworks too, so an 
 form was found and what to do with it.
 """
 
+from __future__ import annotations
+
 import os
 import zipfile
-from typing import List, Optional
 
 from akdl.tf_version import KERAS_FILES
 
@@ -56,7 +57,7 @@ def find_saved_model(folder: str) -> str:
     )
 
 
-def find_keras_file(folder: str) -> Optional[str]:
+def find_keras_file(folder: str) -> str | None:
     """Path of the only Keras model file in `folder`; None for several, or next to a SavedModel. Weights do not count."""
     found = [name for name in os.listdir(folder) if _form_of(name) == _KERAS]
     return None if len(found) != 1 or _saved_models_in(folder) else os.path.join(folder, found[0])
@@ -90,7 +91,7 @@ def _form_of(name: str) -> str:
     return next((text for endings, text in _FORMS if name.lower().endswith(endings)), "")
 
 
-def _saved_models_in(folder: str) -> List[str]:
+def _saved_models_in(folder: str) -> list[str]:
     """The folder itself if it is a SavedModel, else the SavedModels directly below it."""
     for folders in ([folder], [os.path.join(folder, name) for name in sorted(os.listdir(folder))]):
         found = [each for each in folders if any(os.path.isfile(os.path.join(each, name)) for name in SAVED_MODEL_FILES)]

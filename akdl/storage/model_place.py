@@ -4,6 +4,8 @@ A model in `modelDir` is named by the only row of its table, because a table tra
 its own configured folder, so a table cannot make it read another file. Nothing is unpickled.
 """
 
+from __future__ import annotations
+
 import contextlib
 import itertools
 import json
@@ -14,7 +16,7 @@ import tempfile
 import uuid
 import zipfile
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable
 
 from akdl.folders.locked_folder import OwnedFolder
 from akdl.masking import shown
@@ -36,7 +38,7 @@ class ModelFolder:
     """
 
     def __init__(self, address: str) -> None:
-        self._temporary: Optional[OwnedFolder] = None
+        self._temporary: OwnedFolder | None = None
         if os.path.isdir(address) and not _files_of_model(address):
             self.path = address
             return
@@ -85,7 +87,7 @@ class PlacedModel:
     model_dir: str = field(repr=False)  # an address may hold a password
 
 
-def put_model(folder: str, model_dir: str, checkpoint: Optional[str] = None) -> str:
+def put_model(folder: str, model_dir: str, checkpoint: str | None = None) -> str:
     """Write the SavedModel in `folder`, and the content of `checkpoint`, to `model_dir`; return the text of the row."""
     named = {_KEY: _put(find_saved_model(folder), model_dir)}
     if checkpoint is not None:
@@ -93,7 +95,7 @@ def put_model(folder: str, model_dir: str, checkpoint: Optional[str] = None) -> 
     return json.dumps(named, sort_keys=True)
 
 
-def named_model(text: object) -> Optional[str]:
+def named_model(text: object) -> str | None:
     """File name in row 0 of a model table; None where the table holds the model."""
     if not isinstance(text, str) or not text.startswith("{"):
         return None
@@ -119,7 +121,7 @@ def get_model(name: str, model_dir: str, folder: str) -> str:
     return path
 
 
-def _put(folder: str, model_dir: str, has_manifest: bool = True) -> Dict[str, Any]:
+def _put(folder: str, model_dir: str, has_manifest: bool = True) -> dict[str, Any]:
     """Write a folder as a zip file named by its content.
 
     It is not compressed, because compression hardly shrinks weights. A file of the same name has the
@@ -136,7 +138,7 @@ def _put(folder: str, model_dir: str, has_manifest: bool = True) -> Dict[str, An
         raise FileError(f"modelDir {shown(model_dir)}: the model cannot be written there: {error.strerror or error}") from None
 
 
-def _put_file(folder: str, work: str, has_manifest: bool, send: Callable[[str, str], None]) -> Dict[str, Any]:
+def _put_file(folder: str, work: str, has_manifest: bool, send: Callable[[str, str], None]) -> dict[str, Any]:
     path = os.path.join(work, f".akdl-model-{uuid.uuid4().hex}{UNFINISHED}")
     try:
         with open(path, "x+b") as file:
@@ -178,7 +180,7 @@ def check_model(path: str) -> None:
             raise ModelError(f"{expected}, found {', '.join(names[:5]) or 'nothing'}")
 
 
-def _files_of_model(folder: str) -> List[str]:
+def _files_of_model(folder: str) -> list[str]:
     """The .ak files of a table in a folder, or the only model in a modelDir; an empty list for other folders."""
     paths = [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if not name.startswith(("_", "."))]
     files = [path for path in paths if os.path.isfile(path)]

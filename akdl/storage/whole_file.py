@@ -4,9 +4,11 @@ Processes of a host read each other's files (addresses, statuses, stalled rows) 
 file that grows in its place would be read in part.
 """
 
+from __future__ import annotations
+
 import os
 import secrets
-from typing import IO, Callable, Optional
+from typing import IO, Callable
 
 ENDING = ".incomplete"
 
@@ -18,7 +20,7 @@ class WholeFile:
     link of a fixed name, through which the content would overwrite another file.
     """
 
-    def __init__(self, path: str, opener: Optional[Callable[[str, int], int]] = None) -> None:
+    def __init__(self, path: str, opener: Callable[[str, int], int] | None = None) -> None:
         self._path = path
         self.file: IO[bytes] = open(f"{path}.{secrets.token_hex(8)}{ENDING}", "xb", opener=opener)
 

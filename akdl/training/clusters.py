@@ -1,23 +1,25 @@
 """The cluster of TF_CONFIG, and sums over workers that train in step."""
 
+from __future__ import annotations
+
 import json
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Mapping, Sequence
 
 import tensorflow as tf
 
 from akdl.tf_version import tf_version
 
 
-def read_cluster(environment: Mapping[str, str]) -> Dict[str, List[str]]:
+def read_cluster(environment: Mapping[str, str]) -> dict[str, list[str]]:
     """Return the `cluster` of TF_CONFIG: role to the "host:port" of each process.
 
     Empty without TF_CONFIG.
     """
-    cluster: Dict[str, List[str]] = json.loads(environment.get("TF_CONFIG") or "{}").get("cluster", {})
+    cluster: dict[str, list[str]] = json.loads(environment.get("TF_CONFIG") or "{}").get("cluster", {})
     return cluster
 
 
-def read_task(environment: Mapping[str, str]) -> Tuple[Optional[str], int]:
+def read_task(environment: Mapping[str, str]) -> tuple[str | None, int]:
     """Return this process's role and number in TF_CONFIG, such as ("chief", 0).
 
     The role is None without TF_CONFIG.
@@ -39,11 +41,11 @@ def in_step_workers(environment: Mapping[str, str]) -> int:
 
 def is_parameter_server_strategy(strategy: Any) -> bool:
     """Test for the strategy of TensorFlow 2 for parameter servers."""
-    kind: Optional[type] = None if tf_version() < (2, 4) else strategy_named("ParameterServerStrategy")
+    kind: type | None = None if tf_version() < (2, 4) else strategy_named("ParameterServerStrategy")
     return kind is not None and isinstance(strategy, kind)
 
 
-def sum_over_workers(strategy: Any) -> Optional[Callable[[Sequence[float]], List[float]]]:
+def sum_over_workers(strategy: Any) -> Callable[[Sequence[float]], list[float]] | None:
     """Return a function that sums numbers over workers in step; None without such workers.
 
     All workers have to call the function the same number of times: it blocks until the last one

@@ -4,9 +4,11 @@ The loops of Keras and of Estimators call a `TrainingWatch` after each step. A s
 microseconds, so nearly all calls only compare a number or the time.
 """
 
+from __future__ import annotations
+
 import logging
 import time
-from typing import Any, Callable, Mapping, Optional, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
 from akdl.runner.config import TaskConfig
 from akdl.storage.checkpoint_folder import CheckpointFolder
@@ -43,16 +45,16 @@ class TrainingWatch:
 
     def __init__(
         self,
-        task_config: Optional[TaskConfig],
-        folder: Optional[CheckpointFolder],
+        task_config: TaskConfig | None,
+        folder: CheckpointFolder | None,
         looks: bool = True,
-        total: Optional[Callable[[Sequence[float]], Any]] = None,
+        total: Callable[[Sequence[float]], Any] | None = None,
     ) -> None:
         self._task_config, self._folder, self._looks, self._total = task_config, folder, looks, total
         self._look_s = REMOTE_LOOK_S if folder is not None and folder.is_remote else LOOK_S
         self._report_due = self._looked = time.monotonic()
         self._steps_to_look, self._steps_since_look = 1, 0
-        self.total_steps: Optional[int] = None
+        self.total_steps: int | None = None
         self.stop = False
 
     def step_end(self, step: int, metrics: Callable[[], Mapping[str, Any]]) -> None:

@@ -3,9 +3,11 @@
 They are read, changed by values from the command line, and all mistakes are one error.
 """
 
+from __future__ import annotations
+
 import json
 import os
-from typing import Any, Dict, Mapping, MutableMapping, Sequence
+from typing import Any, Mapping, MutableMapping, Sequence
 
 Config = Mapping[str, Any]
 
@@ -19,7 +21,7 @@ class ConfigError(ValueError):
         super().__init__("\n".join([f"the {task} config has {count}:", *(f"- {one}" for one in mistakes)]))
 
 
-def read_config(path: str) -> Dict[str, Any]:
+def read_config(path: str) -> dict[str, Any]:
     """Read a JSON object from a file.
 
     Raises:

@@ -5,6 +5,8 @@ script that certainly ends that way is refused when it begins. The check reads t
 script only.
 """
 
+from __future__ import annotations
+
 import ast
 import os
 from typing import Iterator

@@ -3,12 +3,14 @@
 A module has a `main(task_config)`, `awf_*` callbacks, or the functions of an Estimator.
 """
 
+from __future__ import annotations
+
 import importlib
 import importlib.util
 import os
 import sys
 from types import ModuleType
-from typing import Any, Dict, List, Optional
+from typing import Any
 
 MAIN = "main"
 KERAS = "keras"
@@ -78,7 +80,7 @@ def import_file(path: str, root: str) -> ModuleType:
     return module
 
 
-def kinds_in(module: ModuleType) -> Dict[str, List[str]]:
+def kinds_in(module: ModuleType) -> dict[str, list[str]]:
     """Kinds of a module with the functions that identify them.
 
     An Estimator needs at least two of its four.
@@ -91,7 +93,7 @@ def kinds_in(module: ModuleType) -> Dict[str, List[str]]:
     return {kind: names for kind, names in found.items() if len(names) > (1 if kind == ESTIMATOR else 0)}
 
 
-def kind_of(module: ModuleType, wanted: Optional[str] = None) -> str:
+def kind_of(module: ModuleType, wanted: str | None = None) -> str:
     """Kind of a main script.
 
     It is the wanted one, or else `main` if it is defined, or the only one.
@@ -118,5 +120,5 @@ def file_of(module: object) -> str:
     return os.path.basename(getattr(module, "__file__", None) or getattr(module, "__name__", None) or "the user module")
 
 
-def _defined(module: ModuleType, names: Any) -> List[str]:
+def _defined(module: ModuleType, names: Any) -> list[str]:
     return [name for name in names if callable(getattr(module, name, None))]

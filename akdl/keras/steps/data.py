@@ -6,8 +6,10 @@ only share the batch size. A function with `batch_size` in its signature makes b
 replica; else the runner makes the batches.
 """
 
+from __future__ import annotations
+
 import itertools
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Iterator, Mapping, NamedTuple
 
 import tensorflow as tf
 
@@ -73,7 +75,7 @@ class DatasetSource:
         self._batch_size = max(batch_size, replicas)
         self._replica_batch = -(-batch_size // replicas)
 
-    def datasets(self) -> Dict[str, Any]:
+    def datasets(self) -> dict[str, Any]:
         """Call the function and return its datasets by key.
 
         The key is "" for a single dataset, and "0", "1" and so on for a tuple.
@@ -107,7 +109,7 @@ class DatasetSource:
             raise DataError(f"{self.where()}: expected one tf.data.Dataset, got {len(named)}")
         return named[""]
 
-    def steps(self, dataset: Any, skip: int = 0) -> Iterator[List[Optional[Part]]]:
+    def steps(self, dataset: Any, skip: int = 0) -> Iterator[list[Part | None]]:
         """Yield for each step one part per replica of this worker; None for a replica without rows.
 
         The first `skip` steps are read and dropped, for a training that resumes. Workers with fewer
@@ -196,7 +198,7 @@ class DatasetSource:
 
         return batches.map(cut, num_parallel_calls=AUTOTUNE)
 
-    def _part(self, element: Any) -> Optional[Part]:
+    def _part(self, element: Any) -> Part | None:
         if self._labelled:
             features, label, weight = (*element, None)[:3]
         else:
@@ -215,7 +217,7 @@ class Passes:
     part in the rest of an epoch.
     """
 
-    def __init__(self, source: DatasetSource, seed: Optional[int], repeats: bool) -> None:
+    def __init__(self, source: DatasetSource, seed: int | None, repeats: bool) -> None:
         self._source, self.seed, self._repeats = source, seed, repeats
         self._dataset = source.dataset()
         self.sample = source.sample(self._dataset)
@@ -226,7 +228,7 @@ class Passes:
         self.number += 1
         self.steps_in_pass = 0
 
-    def steps(self) -> Iterator[List[Optional[Part]]]:
+    def steps(self) -> Iterator[list[Part | None]]:
         """Yield the steps of all passes without end; the caller decides when an epoch is over."""
         while True:
             current, any_rows = self.number, self.steps_in_pass > 0
@@ -265,7 +267,7 @@ def label_of(name: str, key: str) -> str:
     return f"{name}({key})" if key else name
 
 
-def _packed(element: Tuple[Any, ...]) -> Any:
+def _packed(element: tuple[Any, ...]) -> Any:
     # `map` passes the parts of a tuple as arguments, and any other element as one argument.
     return element if len(element) > 1 else element[0]
 

@@ -5,9 +5,11 @@ over the rows of all workers, even if their shares differ; each of several optim
 own variables; and workers without rows take part until the last worker has no more rows.
 """
 
+from __future__ import annotations
+
 import functools
 import math
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, NamedTuple, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -79,7 +81,7 @@ class VariableGroups:
             not be trained, or be changed twice in a step.
     """
 
-    def __init__(self, model: Any, optimizers: Sequence[Any], group_fn: Optional[Callable[[Any], Any]]) -> None:
+    def __init__(self, model: Any, optimizers: Sequence[Any], group_fn: Callable[[Any], Any] | None) -> None:
         self.variables = list(model.trainable_variables)
         self.optimizers = list(optimizers)
         if len(optimizers) == 1:
@@ -102,7 +104,7 @@ class VariableGroups:
             if pairs:
                 optimizer.apply_gradients(pairs)
 
-    def _checked(self, given: Sequence[Sequence[Any]]) -> List[List[int]]:
+    def _checked(self, given: Sequence[Sequence[Any]]) -> list[list[int]]:
         where = "awf_group_trainable_vars_fn"
         if len(given) != len(self.optimizers):
             raise ObjectError(
@@ -147,7 +149,7 @@ class TrainStep:
         """Trace again, so that random operations take new seeds from the current seed."""
         self._run = traced_once(self._step)
 
-    def __call__(self, parts: Sequence[Optional[Part]]) -> "Stepped":
+    def __call__(self, parts: Sequence[Part | None]) -> Stepped:
         """Make a step, and return rows and loss; all workers have to call this.
 
         The sum of the rows comes first and blocks until all workers are at this step. It is 0 on
@@ -177,7 +179,7 @@ class TrainStep:
                 "numbers in the data, or lower the learning rate"
             )
 
-    def _step(self, argument: Any, total: Any, present: Tuple[bool, ...]) -> Any:
+    def _step(self, argument: Any, total: Any, present: tuple[bool, ...]) -> Any:
         # A step is one traced function: each further call from Python would take a large part of
         # the time of a small model.
         local = self._group.strategy.experimental_local_results
@@ -227,12 +229,12 @@ class Stepped(NamedTuple):
 class Evaluation:
     """Metrics, and the loss with an `objective`, of a model over a dataset, on all workers."""
 
-    def __init__(self, group: Group, model: Any, metrics: Metrics, objective: Optional[Objective] = None) -> None:
+    def __init__(self, group: Group, model: Any, metrics: Metrics, objective: Objective | None = None) -> None:
         self._group, self._model, self._metrics, self._objective = group, model, metrics, objective
         self._predict = predict_function(group, model)
         self._loss = None if objective is None else traced_once(self._part_loss)
 
-    def run(self, source: DatasetSource, dataset: Any) -> Dict[str, float]:
+    def run(self, source: DatasetSource, dataset: Any) -> dict[str, float]:
         """Return the metrics, and the loss with an objective; all workers have to call this."""
         self._metrics.reset()
         loss, rows, spare = 0.0, 0, None
@@ -248,7 +250,7 @@ class Evaluation:
                     loss += self._loss(part.label, part.weight, output)
         # One sum carries both numbers, as each sum makes all workers wait.
         loss, total = self._group.sum([float(loss), rows])
-        logs: Dict[str, float] = {}
+        logs: dict[str, float] = {}
         if not total:
             raise ObjectError("there are no rows to evaluate on: the dataset is empty")
         if self._objective is not None:
@@ -312,7 +314,7 @@ def predict_function(group: Group, model: Any) -> Callable[[Sequence[Part]], Seq
     return predict
 
 
-def _as_groups(returned: Any) -> List[List[Any]]:
+def _as_groups(returned: Any) -> list[list[Any]]:
     try:
         return [list(group) for group in returned]
     except TypeError:

@@ -6,10 +6,12 @@ Keras 3 loads no SavedModels, and Keras 2 loads no exports of Keras 3. Evaluatio
 need outputs, and any SavedModel gives these.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import traceback
-from typing import Any, List, Mapping, Sequence, Tuple
+from typing import Any, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -61,7 +63,7 @@ def evaluated(model: Any, features: Any) -> Any:
     return model(features, training=False) if isinstance(model, tf.keras.layers.Layer) else model(features)
 
 
-def _places(error: BaseException) -> List[Tuple[str, str]]:
+def _places(error: BaseException) -> list[tuple[str, str]]:
     """List file and line of the user's own frames; from the error's text too."""
     found = [(one.filename, str(one.lineno), one.name) for one in traceback.extract_tb(error.__traceback__)]
     found += _PLACE.findall(str(error))
@@ -108,7 +110,7 @@ class SavedFunction:
         # this.
         self._loaded = loaded
         self._name = name
-        self._rest: Tuple[Any, ...] = ()
+        self._rest: tuple[Any, ...] = ()
         self._ordered = True
         if hasattr(loaded, "serve"):
             self._function = loaded.serve
@@ -185,7 +187,7 @@ def describe(structure: Any) -> str:
     return f"{tf.as_dtype(structure.dtype).name}[{sizes}]"
 
 
-def _signatures(function: Any) -> List[Sequence[Any]]:
+def _signatures(function: Any) -> list[Sequence[Any]]:
     """Return the structures of the positional arguments of a function's traces."""
     return [concrete.structured_input_signature[0] for concrete in function.concrete_functions]
 

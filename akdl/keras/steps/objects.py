@@ -4,9 +4,11 @@ A name is looked up in the user's module first, then in Keras, ignoring case and
 and "auc", "BinaryCrossentropy" and "binary_crossentropy".
 """
 
+from __future__ import annotations
+
 import inspect
 import re
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple, Union
+from typing import Any, Iterator, Mapping, Union
 
 import tensorflow as tf
 
@@ -30,7 +32,7 @@ class ObjectError(ValueError):
     """A config has an unknown name or wrong arguments; the message lists the known ones."""
 
 
-def name_and_args(spec: Named) -> Tuple[str, Dict[str, Any]]:
+def name_and_args(spec: Named) -> tuple[str, dict[str, Any]]:
     """Return name and arguments of a spec, which may be a name alone."""
     return (spec, {}) if isinstance(spec, str) else (spec["name"], dict(spec.get("args", {})))
 
@@ -89,7 +91,7 @@ def find(what: str, name: str, user: Any, *places: Any) -> Any:
     own = getattr(user, name, None)
     if callable(own):
         return own
-    known: Dict[str, Any] = {}
+    known: dict[str, Any] = {}
     for place in places:
         public = {key: getattr(place, key) for key in dir(place) if not key.startswith("_")}
         for key, value in public.items():
@@ -109,7 +111,7 @@ def find(what: str, name: str, user: Any, *places: Any) -> Any:
     return known[wanted]
 
 
-def unknown_names(config: Config, user: Any) -> List[str]:
+def unknown_names(config: Config, user: Any) -> list[str]:
     """List the names and arguments of a config that are wrong, with their paths.
 
     Nothing is made here, because this runs before the group: a strategy for several workers has to
@@ -118,7 +120,7 @@ def unknown_names(config: Config, user: Any) -> List[str]:
     # Without making objects, as a strategy for several workers has to exist before the first
     # variable.
     keras = tf.keras
-    found: List[str] = []
+    found: list[str] = []
 
     def look(path: str, what: str, spec: Named, *places: Any) -> None:
         """Add the mistakes of one spec to `found`, and of the schedule in its learning rate."""
@@ -158,7 +160,7 @@ class Heads:
 
     def __init__(self, model: Any, outputs: Any) -> None:
         if isinstance(outputs, Mapping):
-            self.names: List[str] = list(outputs)
+            self.names: list[str] = list(outputs)
         elif isinstance(outputs, (list, tuple)) and len(outputs) > 1:
             names = getattr(model, "output_names", None) or []
             self.names = list(names) if len(names) == len(outputs) else [f"output_{n}" for n in range(len(outputs))]
@@ -169,7 +171,7 @@ class Heads:
     def several(self) -> bool:
         return len(self.names) > 1
 
-    def split(self, what: str, values: Any) -> List[Any]:
+    def split(self, what: str, values: Any) -> list[Any]:
         """Return one value per output: from a dict by name, a list in order, or one for all."""
         if isinstance(values, Mapping) and (self.several or list(values) == self.names):
             missing = [name for name in self.names if name not in values]
@@ -184,7 +186,7 @@ class Heads:
             return list(values)
         return [values] * len(self.names)
 
-    def specs(self, what: str, given: Any, default: Any) -> List[Any]:
+    def specs(self, what: str, given: Any, default: Any) -> list[Any]:
         """Return the config of each output.
 
         It is given as a mapping by name, a list in order, or one value for all.
@@ -198,7 +200,7 @@ class Heads:
         return self.split(what, given)
 
 
-def _named_in(path: str, given: Any) -> Iterator[Tuple[str, Named]]:
+def _named_in(path: str, given: Any) -> Iterator[tuple[str, Named]]:
     """Yield path and spec in a part of a config.
 
     The part is a spec, a list of specs, or either of them by output.
@@ -270,7 +272,7 @@ def _accuracy(label: Any, output: Any) -> Any:
     return tf.keras.metrics.CategoricalAccuracy
 
 
-def learning_rate(optimizer: Any) -> Optional[float]:
+def learning_rate(optimizer: Any) -> float | None:
     """Read an optimizer's rate; None for a schedule, which has no number to read or assign."""
     rate = getattr(optimizer, "_learning_rate", None)
     if rate is None or not hasattr(rate, "assign"):

@@ -4,7 +4,9 @@ The states of Keras' metrics are sums and counts, so they can be added. A mean o
 results would be wrong for shares of different size, and for metrics such as AUC at all.
 """
 
-from typing import Any, Callable, Dict, List, Mapping, Tuple
+from __future__ import annotations
+
+from typing import Any, Callable, Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -26,8 +28,8 @@ class Metrics:
     def __init__(self, config: Config, user: Any, heads: Heads, label: Any, outputs: Any) -> None:
         labels, split = heads.split("labels", label), heads.split("outputs", outputs)
         self._heads = heads
-        self._by_head: List[List[Tuple[Any, bool]]] = [[] for _ in heads.names]
-        self.names: List[str] = []
+        self._by_head: list[list[tuple[Any, bool]]] = [[] for _ in heads.names]
+        self.names: list[str] = []
         specs = {}
         for key in ("metrics", "weighted_metrics"):
             given = config.get(key, [])
@@ -55,7 +57,7 @@ class Metrics:
         if self.names:
             self._update(part.label, outputs, part.weight)
 
-    def result(self, group: Group) -> Dict[str, float]:
+    def result(self, group: Group) -> dict[str, float]:
         """Return the values over the rows of all workers, and reset; all of them call this."""
         self.set_state(group.sum(self.state()))
         values = [metric.result() for metric in self._all()]
@@ -92,14 +94,14 @@ class Metrics:
             for metric, is_weighted in metrics:
                 metric.update_state(one, output, sample_weight=factor if is_weighted else None)
 
-    def _all(self) -> List[Any]:
+    def _all(self) -> list[Any]:
         return [metric for of_head in self._by_head for metric, _ in of_head]
 
-    def _variables(self) -> List[Any]:
+    def _variables(self) -> list[Any]:
         return [variable for metric in self._all() for variable in metric.variables]
 
 
-def with_rank_of(output: Any, label: Any, weight: Any) -> Tuple[Any, Any]:
+def with_rank_of(output: Any, label: Any, weight: Any) -> tuple[Any, Any]:
     """Return label and weight with a last axis of size 1 if the output has one."""
     # Labels and weights get the rank of the output. Otherwise a mean over the last axis would be a
     # mean over all rows of a batch.

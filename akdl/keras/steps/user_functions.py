@@ -4,16 +4,18 @@ Signatures are compared with the config before anything starts. A TypeError in t
 would name the runner's own line in place of the key of the config.
 """
 
+from __future__ import annotations
+
 import inspect
 import logging
-from typing import Any, Callable, List, Mapping, Optional
+from typing import Any, Callable, Mapping
 
 from akdl.near_names import did_you_mean
 from akdl.user_code.config_file import Config
 from akdl.user_code.module import UserModuleError, file_of
 
 # Callback to the config key with its arguments; None if the runner passes them.
-CALLBACKS: Mapping[str, Optional[str]] = {
+CALLBACKS: Mapping[str, str | None] = {
     "awf_create_model_fn": "model_args",
     "awf_create_train_dataset_fn": "train_data_args",
     "awf_create_val_dataset_fn": "val_data_args",
@@ -52,7 +54,7 @@ class UserModule:
         """Look up an argument in the signature of a callback; False without the callback."""
         return self.has(name) and argument in inspect.signature(getattr(self.module, name)).parameters
 
-    def mistakes(self, name: str, config: Config, injected: Mapping[str, object]) -> List[str]:
+    def mistakes(self, name: str, config: Config, injected: Mapping[str, object]) -> list[str]:
         """List the reasons that a callback cannot be called.
 
         `injected` is passed where its signature has the names.
@@ -99,6 +101,6 @@ class UserModule:
         taken = {key: value for key, value in injected.items() if self.takes(name, key)}
         return function(**dict(config.get(CALLBACKS[name] or "") or {}, **taken))
 
-    def function(self, name: str) -> Optional[Callable[..., Any]]:
+    def function(self, name: str) -> Callable[..., Any] | None:
         """Return a callback, or None."""
         return getattr(self.module, name) if self.has(name) else None

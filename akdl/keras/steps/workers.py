@@ -4,8 +4,10 @@ All agreements of the Keras runner are sums over the workers (`Group.sum`): whet
 whether all see the same checkpoint, whether one of them has failed.
 """
 
+from __future__ import annotations
+
 import os
-from typing import Any, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -23,7 +25,7 @@ class Group:
     "GPU:0"; None for all GPUs. `rank` 0 is the chief, which writes checkpoints and models.
     """
 
-    def __init__(self, environment: Mapping[str, str] = os.environ, devices: Optional[Sequence[str]] = None) -> None:
+    def __init__(self, environment: Mapping[str, str] = os.environ, devices: Sequence[str] | None = None) -> None:
         cluster = {role: hosts for role, hosts in read_cluster(environment).items() if hosts}
         others = sorted(set(cluster) - {"chief", "worker", "master"})
         if others:
@@ -32,7 +34,7 @@ class Group:
                 f"{', '.join(others)}: set numPSs to 0"
             )
         # The order of roles is fixed, so that all workers give each member the same rank.
-        members: List[Tuple[Optional[str], int]] = [
+        members: list[tuple[str | None, int]] = [
             (role, index) for role in ("chief", "master", "worker") for index in range(len(cluster.get(role, [])))
         ]
         self.ranks = max(1, len(members))
@@ -72,7 +74,7 @@ class Group:
             lambda context: values[context.replica_id_in_sync_group % self.local_replicas]
         )
 
-    def _choose(self, devices: Optional[Sequence[str]]) -> Any:
+    def _choose(self, devices: Sequence[str] | None) -> Any:
         if self.ranks > 1:
             # The class left `experimental` in TensorFlow 2.4 or later.
             kind = getattr(tf.distribute, "MultiWorkerMirroredStrategy", None)

@@ -4,9 +4,11 @@ It has two hidden layers of 30 and 10 units and two classes, like Alink's sample
 trains it; where TensorFlow has no Estimator, Keras trains the same network.
 """
 
+from __future__ import annotations
+
 import json
 import os
-from typing import Any, Dict, List, Mapping, Sequence, Tuple, Union
+from typing import Any, Mapping, Sequence
 
 import tensorflow as tf
 
@@ -28,7 +30,7 @@ NUMERIC = [kind for kind in Kind if kind in {Kind.BOOLEAN, Kind.DECIMAL, *INTEGE
 _PARAMS = ("featureCols", "labelCol", "batch_size", "num_epochs")
 
 
-def train_and_write(task_config: Union[BatchTaskConfig, StreamTaskConfig]) -> None:
+def train_and_write(task_config: BatchTaskConfig | StreamTaskConfig) -> None:
     """Train on the rows of this worker.
 
     The chief writes the model as rows. See `train_and_export`.
@@ -62,7 +64,7 @@ def train_and_export(task_config: TaskConfig, export_dir: str) -> None:
 
 
 def train_classifier(
-    hidden_units: List[int],
+    hidden_units: list[int],
     inputs: Sequence[Config],
     input_config: Config,
     train_config: Config,
@@ -97,7 +99,7 @@ def check_rows(task_config: TaskConfig) -> None:
         )
 
 
-def _model_fn(estimator_module: Any, hidden_units: List[int], inputs: Sequence[Config]) -> object:
+def _model_fn(estimator_module: Any, hidden_units: list[int], inputs: Sequence[Config]) -> object:
     # TensorFlow makes scopes of column names, and refuses blanks and umlauts in them. So one column
     # holds the features of all names.
     column = tf.feature_column.numeric_column("features", shape=[sum(each["shape"][0] for each in inputs)])
@@ -120,7 +122,7 @@ def _adagrad() -> object:
     return getattr(optimizers, "legacy", optimizers).Adagrad(0.05, initial_accumulator_value=0.1)
 
 
-def _parameters(task_config: TaskConfig) -> Tuple[List[str], str, Dict[str, int]]:
+def _parameters(task_config: TaskConfig) -> tuple[list[str], str, dict[str, int]]:
     """Return features, label and numbers of the user parameters.
 
     Raises:
@@ -147,7 +149,7 @@ def _parameters(task_config: TaskConfig) -> Tuple[List[str], str, Dict[str, int]
     return features, label, {name: whole_number(name, params[name]) for name in ("batch_size", "num_epochs")}
 
 
-def _feature_names(value: object) -> List[str]:
+def _feature_names(value: object) -> list[str]:
     names = value
     if isinstance(value, str):
         try:
@@ -170,10 +172,10 @@ def whole_number(name: str, value: Any) -> int:
     return int(number)
 
 
-def _parser(features: List[str], label: str) -> ColumnsParser:
+def _parser(features: list[str], label: str) -> ColumnsParser:
     """Return the function from columns to (features, label), for `columns_parser` of the engine."""
 
-    def parse(columns: Mapping[str, object]) -> Tuple[Dict[str, Any], Any]:
+    def parse(columns: Mapping[str, object]) -> tuple[dict[str, Any], Any]:
         cells = {name: tf.expand_dims(_number(cell), 1) for name, cell in columns.items()}
         labels = tf.cast(cells[label], tf.int64)
         # The classifier refuses labels below 0 and above 1, but the cast would turn 0.7 into 0.

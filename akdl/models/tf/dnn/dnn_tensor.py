@@ -1,5 +1,7 @@
 """A DNN classifier of two classes whose features are one ARRAY column, with five hidden layers."""
 
+from __future__ import annotations
+
 from akdl.models.tf.dnn.classifier import check_rows, train_classifier, whole_number
 from akdl.runner.config import TrainTaskConfig
 from akdl.runner.tensor_shapes import first_shape

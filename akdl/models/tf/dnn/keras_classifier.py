@@ -4,7 +4,9 @@ TensorFlow 2.15 is the last version with Estimators. Network, optimizer and sign
 so a predictor cannot distinguish the two exports, which a test compares.
 """
 
-from typing import Any, List, Sequence
+from __future__ import annotations
+
+from typing import Any, Sequence
 
 import tensorflow as tf
 
@@ -15,7 +17,7 @@ from akdl.user_code.config_file import Config
 
 
 def train_classifier(
-    hidden_units: List[int],
+    hidden_units: list[int],
     inputs: Sequence[Config],
     input_config: Config,
     train_config: Config,
@@ -38,7 +40,7 @@ class DenseClassifier(tf.keras.Model):  # type: ignore[misc]
 
     # A functional model would need the columns' names for its inputs, and these may have blanks and
     # slashes.
-    def __init__(self, names: List[str], hidden_units: List[int]) -> None:
+    def __init__(self, names: list[str], hidden_units: list[int]) -> None:
         super().__init__()
         layers = [tf.keras.layers.Dense(units, "relu") for units in hidden_units]
         self._order, self._dense = names, tf.keras.Sequential([*layers, tf.keras.layers.Dense(1)])

@@ -10,11 +10,13 @@ returns `prediction` of shape [n]: labels of the type of the label column, or fl
 regression. A classifier also returns `detail`, a JSON object with the probability of each label.
 """
 
+from __future__ import annotations
+
 import json
 import math
 import os
 import time
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Sequence
 
 import tensorflow as tf
 
@@ -68,7 +70,7 @@ def main(task_config: TrainTaskConfig) -> None:
         model.compile(_optimizer(params), _loss(labels), metrics=_metrics(labels))
     total = sum_over_workers(strategy)
     train, valid = _datasets(task_config, params, shape, labels, is_alone=total is None)
-    best: Optional[_BestWeights] = None
+    best: _BestWeights | None = None
     if params["saveBestOnly"]:
         if valid is None:
             raise ValueError("saveBestOnly needs rows to evaluate on: set validationSplit")
@@ -102,7 +104,7 @@ def main(task_config: TrainTaskConfig) -> None:
         _write_facts(task_config, params, folder)
 
 
-def build_model(layers: Sequence[str], shape: Sequence[int], num_labels: Optional[int]) -> Any:
+def build_model(layers: Sequence[str], shape: Sequence[int], num_labels: int | None) -> Any:
     """Build the network of the layers' texts, with a last layer for the labels.
 
     Args:
@@ -142,7 +144,7 @@ def _optimizer(params: Config) -> Any:
     return make(call, OPTIMIZERS)
 
 
-def _labels(task_config: TrainTaskConfig) -> List[Any]:
+def _labels(task_config: TrainTaskConfig) -> list[Any]:
     """Return the labels in order; their places are the classes of the network."""
     (column,) = task_config.extra_inputs[0].columns
     found = sorted(row[column.name] for row in task_config.extra_inputs[0].rows() if row[column.name] is not None)
@@ -151,7 +153,7 @@ def _labels(task_config: TrainTaskConfig) -> List[Any]:
     return found
 
 
-def _loss(labels: Optional[List[Any]]) -> Any:
+def _loss(labels: list[Any] | None) -> Any:
     if labels is None:
         return tf.keras.losses.MeanAbsoluteError()
     if len(labels) == 2:
@@ -159,7 +161,7 @@ def _loss(labels: Optional[List[Any]]) -> Any:
     return tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
-def _metrics(labels: Optional[List[Any]]) -> List[Any]:
+def _metrics(labels: list[Any] | None) -> list[Any]:
     metrics = tf.keras.metrics
     if labels is None:
         return ["mse", metrics.RootMeanSquaredError(), "mae", "mape", "msle"]
@@ -180,8 +182,8 @@ def _metrics(labels: Optional[List[Any]]) -> List[Any]:
 
 
 def _datasets(
-    task_config: TrainTaskConfig, params: Config, shape: Sequence[int], labels: Optional[List[Any]], is_alone: bool
-) -> Tuple[Any, Any]:
+    task_config: TrainTaskConfig, params: Config, shape: Sequence[int], labels: list[Any] | None, is_alone: bool
+) -> tuple[Any, Any]:
     """Return the training data and, with validationSplit, the first rows as validation data."""
     context, batch_size = task_config.tf_context, int(params["batchSize"])
     names = [params["tensorCol"], params["labelCol"]]
@@ -193,7 +195,7 @@ def _datasets(
         got = ", ".join(f"{column.name} {column.type}" for column in columns)
         raise ValueError(f"expected an ARRAY of numbers in tensorCol and single values in labelCol, got {got}")
 
-    def parse(cells: Any) -> Tuple[Any, Any]:
+    def parse(cells: Any) -> tuple[Any, Any]:
         features, label = parser(cells)
         return tf.cast(features[names[0]], tf.float32), _target(label, labels)
 
@@ -216,7 +218,7 @@ def _datasets(
     return unsharded(train), unsharded(valid)
 
 
-def _target(label: Any, labels: Optional[List[Any]]) -> Any:
+def _target(label: Any, labels: list[Any] | None) -> Any:
     """Return the class of each label by its place among the labels; a float32 for a regression."""
     if labels is None:
         return tf.cast(label, tf.float32)
@@ -232,11 +234,11 @@ def _constant(labels: Sequence[Any]) -> Any:
     return tf.constant(labels, kinds[type(labels[0])])
 
 
-def _export(model: Any, shape: Sequence[int], labels: Optional[List[Any]], folder: str) -> None:
+def _export(model: Any, shape: Sequence[int], labels: list[Any] | None, folder: str) -> None:
     module = tf.Module()
     module.model = model
 
-    def serve(tensor: Any) -> Dict[str, Any]:
+    def serve(tensor: Any) -> dict[str, Any]:
         outputs = model(tensor, training=False)
         if labels is None:
             return {"prediction": outputs[:, 0]}
@@ -277,7 +279,7 @@ def _detail(labels: Sequence[Any], probabilities: Any) -> Any:
     return tf.strings.join(["{", pairs, "}"])
 
 
-def _choose_checkpoints(task_config: TrainTaskConfig, params: Config, total: Optional[Total]) -> None:
+def _choose_checkpoints(task_config: TrainTaskConfig, params: Config, total: Total | None) -> None:
     """Set `checkpointFilePath` as the folder of checkpoints, and empty it if the user wants so."""
     task_config.checkpoint_dir = params.get("checkpointFilePath")
     if task_config.checkpoint_dir is None or not params["removeCheckpointBeforeTraining"]:
@@ -296,7 +298,7 @@ class _BestWeights(tf.keras.callbacks.Callback):  # type: ignore[misc]
     def __init__(self, metric: str) -> None:
         super().__init__()
         self._metric = {"acc": "binary_accuracy", "accuracy": "binary_accuracy"}.get(metric, metric)
-        self._best: Optional[float] = None
+        self._best: float | None = None
         self._weights: Any = None
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:

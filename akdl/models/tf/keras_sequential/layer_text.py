@@ -6,8 +6,10 @@ It is one call of a class of `tf.keras`, with or without its module; arguments a
 or further calls.
 """
 
+from __future__ import annotations
+
 import ast
-from typing import Any, Dict, List, NamedTuple, Union
+from typing import Any, NamedTuple
 
 LAYERS, OPTIMIZERS = "layers", "optimizers"
 
@@ -26,8 +28,8 @@ class Call(NamedTuple):
     """The name of a class and its arguments, each a literal or another `Call`."""
 
     name: str
-    positional: List[Any]
-    named: Dict[str, Any]
+    positional: list[Any]
+    named: dict[str, Any]
 
 
 def parse_call(text: str, module: str = LAYERS) -> Call:
@@ -87,7 +89,7 @@ def _call(node: ast.AST, text: str, module: str) -> Call:
     return Call(name, [_value(each, text, module) for each in node.args], named)
 
 
-def _value(node: ast.AST, text: str, module: str) -> Union[Call, Any]:
+def _value(node: ast.AST, text: str, module: str) -> Call | Any:
     if isinstance(node, ast.Call):
         return _call(node, text, module)
     try:
