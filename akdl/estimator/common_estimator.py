@@ -166,17 +166,12 @@ def maker(optimizer: Any) -> Callable[[], Any]:
 
 def _by_name(optimizer: Any, legacy: Any) -> Callable[[], Any]:
     """Return a maker for a name such as "adam" or a config of Keras."""
-    name, config = (
-        (optimizer, {}) if isinstance(optimizer, str) else (optimizer.get("class_name"), optimizer.get("config") or {})
-    )
-    members = {key: getattr(legacy, key) for key in dir(legacy) if key != "Optimizer"}
-    kinds: dict[str, Any] = {
-        key: kind for key, kind in members.items() if isinstance(kind, type) and issubclass(kind, legacy.Optimizer)
-    }
-    found = [kind for key, kind in kinds.items() if key.lower() == str(name).lower()]
-    if not found:
+    given: Any = {"class_name": optimizer} if isinstance(optimizer, str) else optimizer
+    name, config = given.get("class_name"), given.get("config") or {}
+    kinds = {key: getattr(legacy, key) for key in dir(legacy) if key[0].isupper() and key != "Optimizer"}
+    kind = next((kind for key, kind in kinds.items() if key.lower() == str(name).lower()), None)
+    if kind is None:
         raise ValueError(f"an Estimator cannot use the optimizer {name!r}; it can use {', '.join(sorted(kinds))}")
-    kind = found[0]
     # This call is a trial, so that a wrong config fails at once.
     kind.from_config(dict(config))
     return lambda: kind.from_config(dict(config))

@@ -12,7 +12,6 @@ placeholders. `${DATASET_FILE}$` is the TFRecord file with this worker's rows.
 
 from __future__ import annotations
 
-import json
 import os
 from types import ModuleType
 from typing import Any, Mapping, Sequence
@@ -21,7 +20,7 @@ from akdl.keras.task_configs import PREDICT, TASKS, TRAIN, placeholders_in
 from akdl.runner.user_params import plain
 from akdl.storage.checkpoint_folder import CheckpointFolder
 from akdl.storage.model_archive import write_model
-from akdl.user_code.config_file import Config, ConfigError, read_config
+from akdl.user_code.config_file import Config, ConfigError, parse_config, read_config
 from akdl.user_code.module import load_module
 
 DATASET_FILE = "DATASET_FILE"
@@ -118,9 +117,5 @@ def _config(task_config: Any, given: str | Config | None) -> dict[str, Any]:
     if isinstance(given, Mapping):
         return dict(given)
     if given.lstrip().startswith("{"):
-        try:
-            parsed: dict[str, Any] = json.loads(given)
-        except json.JSONDecodeError as error:
-            raise ConfigError("operator's", [f"config: line {error.lineno}, column {error.colno}: {error.msg}"]) from error
-        return parsed
+        return parse_config("operator's", given, "config: ")
     return read_config(os.path.join(task_config.work_dir, given))

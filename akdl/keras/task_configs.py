@@ -100,20 +100,22 @@ def check(task: str, config: Any) -> list[str]:
 
     The rules are skipped if the schema finds a mistake, because they rely on the types of values.
     """
-    mistakes = list(_misfits(config, _definitions()[task], ""))
-    if not mistakes and task == TRAIN:
+    return list(_misfits(config, _definitions()[task], "")) or list(_broken_rules(task, config))
+
+
+def _broken_rules(task: str, config: Config) -> Iterator[str]:
+    if task == TRAIN:
         names = [one if isinstance(one, str) else one["name"] for one in config.get("callbacks", [])]
         places = [index for index, name in enumerate(names) if name == "checkpoint"]
-        mistakes += [f"callbacks[{index}]: expected one checkpoint callback, got another: remove it" for index in places[1:]]
-    if not mistakes and task == EVALUATE and not (config.get("metrics") or config.get("weighted_metrics")):
-        mistakes.append("metrics: missing; set metrics, weighted_metrics or both")
-    if not mistakes and task == PREDICT and ("model" in config) == ("models" in config):
-        mistakes.append("model: expected either model or models")
-    if not mistakes and task != TRAIN:
-        names = [model["name"] for model in config.get("models", [])]
-        double = sorted({name for name in names if names.count(name) > 1})
-        mistakes += [f"models: expected different names, got {name} more than once" for name in double]
-    return mistakes
+        yield from (f"callbacks[{index}]: expected one checkpoint callback, got another: remove it" for index in places[1:])
+        return
+    if task == EVALUATE and not (config.get("metrics") or config.get("weighted_metrics")):
+        yield "metrics: missing; set metrics, weighted_metrics or both"
+    if task == PREDICT and ("model" in config) == ("models" in config):
+        yield "model: expected either model or models"
+    names = [model["name"] for model in config.get("models", [])]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield f"models: expected different names, got {name} more than once"
 
 
 def _callback_mistakes(task: str, config: Config, user: UserModule) -> list[str]:

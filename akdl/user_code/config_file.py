@@ -27,18 +27,27 @@ def read_config(path: str) -> dict[str, Any]:
     Raises:
         ConfigError: The file is missing, not JSON, not UTF-8, nested too deeply, or not an object.
     """
+    name = os.path.basename(path)
     try:
         with open(path, encoding="utf-8") as file:
-            config = json.loads(file.read())
+            return parse_config(name, file.read())
     except FileNotFoundError:
-        raise ConfigError(os.path.basename(path), [f"there is no file {path}"]) from None
+        raise ConfigError(name, [f"there is no file {path}"]) from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(name, [f"expected JSON as UTF-8: {error}"]) from None
+
+
+def parse_config(name: str, text: str, key: str = "") -> dict[str, Any]:
+    """Read a JSON object from a text; messages begin with `key`."""
+    try:
+        config = json.loads(text)
     except json.JSONDecodeError as error:
-        raise ConfigError(os.path.basename(path), [f"line {error.lineno}, column {error.colno}: {error.msg}"]) from error
-    # A file that is nested some thousand times overflows the stack of the parser.
-    except (UnicodeDecodeError, RecursionError) as error:
-        raise ConfigError(os.path.basename(path), [f"expected JSON as UTF-8: {error}"]) from None
+        raise ConfigError(name, [f"{key}line {error.lineno}, column {error.colno}: {error.msg}"]) from error
+    # A text that is nested some thousand times overflows the stack of the parser.
+    except RecursionError as error:
+        raise ConfigError(name, [f"{key}expected JSON as UTF-8: {error}"]) from None
     if not isinstance(config, dict):
-        raise ConfigError(os.path.basename(path), [f"expected an object, got {named(config)}"])
+        raise ConfigError(name, [f"{key}expected an object, got {named(config)}"])
     return config
 
 

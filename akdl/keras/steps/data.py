@@ -301,22 +301,19 @@ def _zeros(spec: Any) -> Any:
 
 
 def _check_same_structure(datasets: Mapping[str, Any], where: str) -> None:
-    keys = list(datasets)
-    first = datasets[keys[0]].element_spec if keys else None
-    for key in keys[1:]:
-        spec = datasets[key].element_spec
+    specs = {key: dataset.element_spec for key, dataset in datasets.items()}
+    if not specs:
+        raise DataError(f"{where}: expected one dataset or more, got an empty tuple or dict")
+    known, first = next(iter(specs.items()))
+    for key, spec in specs.items():
         try:
-            tf.nest.assert_same_structure(first, spec)
-            pairs = zip(tf.nest.flatten(first), tf.nest.flatten(spec))
-            same = all(_compatible(one, other) for one, other in pairs)
+            same = all(tf.nest.flatten(tf.nest.map_structure(_compatible, first, spec)))
         except (TypeError, ValueError):
             same = False
         if not same:
             raise DataError(
-                f"{where}: expected datasets of one structure; dataset {keys[0]} has {first}, dataset {key} has {spec}"
+                f"{where}: expected datasets of one structure; dataset {known} has {first}, dataset {key} has {spec}"
             )
-    if not keys:
-        raise DataError(f"{where}: expected one dataset or more, got an empty tuple or dict")
 
 
 def _compatible(one: Any, other: Any) -> bool:

@@ -74,14 +74,12 @@ class UserModule:
         # The value of the runner would silently replace the value of the config.
         both = [argument for argument in given if argument in injected and argument in by_name]
         what = f"{name}({', '.join(parameters)}) in {self.file}"
-        found = []
-        if missing:
-            found.append(f"{key}: missing {', '.join(missing)} of {what}")
-        if unknown:
-            found.append(f"{key}: unknown argument {', '.join(unknown)} for {what}")
-        if both:
-            found.append(f"{key}: {', '.join(both)} of {what} is passed by the runner: remove it")
-        return found
+        wrong = (
+            (missing, "missing ", f" of {what}"),
+            (unknown, "unknown argument ", f" for {what}"),
+            (both, "", f" of {what} is passed by the runner: remove it"),
+        )
+        return [f"{key}: {before}{', '.join(names)}{after}" for names, before, after in wrong if names]
 
     def create(self, name: str, config: Config, **injected: object) -> Any:
         """Call a callback with its arguments from the config.

@@ -25,6 +25,7 @@ from akdl.engine.strategy import choose_strategy, require_keras_for
 from akdl.features import feature_spec, unsharded
 from akdl.keras.epoch_end import Total
 from akdl.keras.keras_fit import Plan, fit
+from akdl.keras.steps.objects import make_metric
 from akdl.models.tf.keras_sequential.layer_text import OPTIMIZERS, make, parse_call
 from akdl.rows.batches import with_length
 from akdl.runner.config import TrainTaskConfig
@@ -167,17 +168,10 @@ def _metrics(labels: list[Any] | None) -> list[Any]:
         return ["mse", metrics.RootMeanSquaredError(), "mae", "mape", "msle"]
     if len(labels) > 2:
         return [metrics.SparseCategoricalAccuracy()]
-    of_threshold = {
-        "true_positives": metrics.TruePositives,
-        "false_positives": metrics.FalsePositives,
-        "true_negatives": metrics.TrueNegatives,
-        "false_negatives": metrics.FalseNegatives,
-        "precision": metrics.Precision,
-        "recall": metrics.Recall,
-    }
+    kinds = ("true_positives", "false_positives", "true_negatives", "false_negatives", "precision", "recall")
     # Every metric has a name, because Keras would number them. A logit of 0 is a probability of one
     # half.
-    made = [metric(thresholds=0.0, name=name) for name, metric in of_threshold.items()]
+    made = [make_metric({"name": name, "args": {"thresholds": 0.0}}, None) for name in kinds]
     return [metrics.AUC(from_logits=True, name="auc"), metrics.BinaryAccuracy(threshold=0.0), *made]
 
 
