@@ -48,6 +48,8 @@ def save(
     chief's files are used, so the others write theirs into a folder of their own and drop it. `keep`
     is the number of checkpoints to keep; None or 0 for all.
     """
+    if is_chief:
+        os.makedirs(folder, exist_ok=True)
     name = f"{_NAME}-{_number(latest(folder)) + 1}"
     # TensorFlow writes through links that another user may have made of the final names. So the files
     # get these names when they are complete.

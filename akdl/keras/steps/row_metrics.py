@@ -30,17 +30,13 @@ class Metrics:
         self._heads = heads
         self._by_head: list[list[tuple[Any, bool]]] = [[] for _ in heads.names]
         self.names: list[str] = []
-        specs = {}
-        for key in ("metrics", "weighted_metrics"):
-            given = config.get(key, [])
-            specs[key] = heads.specs(key, given, []) if isinstance(given, Mapping) else [given] * len(heads.names)
         for number, (head, one, output) in enumerate(zip(heads.names, labels, split)):
             prefix = f"{head}_" if heads.several else ""
             one, _ = with_rank_of(output, one, None)
-            for key, of_heads in specs.items():
-                is_weighted = key == "weighted_metrics"
-                for spec in of_heads[number]:
-                    name = prefix + metric_name(spec)
+            for key in ("metrics", "weighted_metrics"):
+                given = config.get(key, [])
+                for spec in heads.specs(key, given, [])[number] if isinstance(given, Mapping) else given:
+                    is_weighted, name = key == "weighted_metrics", prefix + metric_name(spec)
                     if is_weighted and name in self.names:
                         name = f"{prefix}weighted_{metric_name(spec)}"
                     self.names.append(name)
