@@ -62,8 +62,8 @@ ROOTS = {
     "akdl": {"__main__", "entry", "features", "masking", "near_names", "replay", "runner_commands", "testing", "tf_version", "versions"},
     "bridge": {"exceptions", "interrupts", "schema", "settings", "table_env"},
     "operators": {
-        "batch_operator", "column_functions", "file_sources", "keras_sequential", "local_predictor", "model_function", "pipeline",
-        "predict_batch", "predict_function", "predict_stream", "script", "sinks", "sources", "stream_operator",
+        "batch_operator", "keras_sequential", "local_predictor", "model_function", "pipeline", "predict_batch", "predict_function",
+        "predict_stream", "script", "stream_operator",
     },
 }  # fmt: skip
 
