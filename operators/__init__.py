@@ -57,14 +57,14 @@ from operators.model_function import model_function
 from operators.pipeline import (
     Pipeline,
     PipelineModel,
+    Predictor,
     TF2TableModelTrainer,
     TFSavedModelPredictor,
     TFTableModelPredictor,
     TFTableModelTrainer,
 )
-from operators.predict_batch import TFSavedModelPredictBatchOp, TFTableModelPredictBatchOp
-from operators.predict_function import PredictBatchOp, PredictStreamOp
-from operators.predict_stream import TFSavedModelPredictStreamOp, TFTableModelPredictStreamOp
+from operators.predict_batch import PredictBatchOp, TFSavedModelPredictBatchOp, TFTableModelPredictBatchOp
+from operators.predict_stream import PredictStreamOp, TFSavedModelPredictStreamOp, TFTableModelPredictStreamOp
 from operators.progress.waiting import waitForJob
 from operators.script import (
     TensorFlow2BatchOp,
@@ -86,7 +86,8 @@ __all__ = [
     "KerasSequentialRegressor", "KerasSequentialRegressorPredictBatchOp", "KerasSequentialRegressorPredictStreamOp",
     "KerasSequentialRegressorTrainBatchOp", "LocalPredictor", "MLEnv", "MemSourceBatchOp", "MemSourceStreamOp",
     "OrcSourceBatchOp", "OrcSourceStreamOp", "ParquetSinkBatchOp", "ParquetSinkStreamOp", "ParquetSourceBatchOp",
-    "ParquetSourceStreamOp", "Pipeline", "PipelineModel", "PredictBatchOp", "PredictStreamOp", "RandomTableSourceBatchOp",
+    "ParquetSourceStreamOp", "Pipeline", "PipelineModel", "PredictBatchOp", "PredictStreamOp", "Predictor",
+    "RandomTableSourceBatchOp",
     "RandomTableSourceStreamOp", "RowError", "SchemaError", "StreamOperator", "TF2TableModelTrainBatchOp",
     "TF2TableModelTrainer", "TFSavedModelPredictBatchOp", "TFSavedModelPredictStreamOp", "TFSavedModelPredictor",
     "TFTableModelPredictBatchOp", "TFTableModelPredictStreamOp", "TFTableModelPredictor", "TFTableModelTrainBatchOp",

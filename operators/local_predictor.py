@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -17,7 +18,7 @@ from akdl.near_names import listed
 from akdl.serving.loaded_model import BadRow, RowsError, ServingError
 from akdl.serving.model_store import ModelStore
 from akdl.storage.ak_records import is_ak_file
-from akdl.storage.archive import Counted, Counter, Limits, damage_is_named
+from akdl.storage.archive import Counted, Counter, Limits, damage_is_named, unpack_archive
 from akdl.storage.files import FileError, fetch, sha256_of
 from akdl.storage.limits import TEXT
 from akdl.storage.model_forms import ModelError
@@ -40,7 +41,7 @@ DESCRIPTION = "pipeline.json"  # entry of a saved pipeline that lists its stages
 
 
 class LocalPredictor(WithHints):
-    """Predicts rows one by one or in batches, with a saved pipeline model. This program needs TensorFlow.
+    """Predicts rows one by one or in batches, with a saved pipeline model. This program needs the frameworks of its models.
 
     The methods are thread-safe.
 
@@ -193,7 +194,11 @@ class _LoadedStage(NamedTuple):
         params, names, model = LocalStage(**stage["params"]), [column.name for column in columns], stage["model"]
         fed, by_name = fed_columns(params, names), {column.name: column for column in columns}
         serving = serving_of(params, Schema(tuple(by_name[name] for name in fed)))
-        if serving.model_col:  # whose cells have the name of the file: that of a model that travels with a job
+        if "function" in stage:
+            serving.function, serving.user_params = stage["function"]["name"], stage["function"]["params"]
+            serving.function_folder = stage["code"]
+            model = model or stage["code"]
+        if serving.model_col and stage["model"]:  # its cells have the name of a model that travels with a job
             named = os.path.join(os.path.dirname(model), f"akdl_model_{sha256_of(model)[:32]}")
             os.replace(model, named)
             model = named
@@ -244,7 +249,18 @@ def read_pipeline(address: str, folder: str, trusted: bool) -> list[dict[str, An
                 raise ConfigurationError(f"{path}: expected a pipeline model of version 1, got {description['version']}")
             stages: list[dict[str, Any]] = description["stages"]
             for number, stage in enumerate(stages):
-                stage["params"] = saved_params(f"{path}, stage {number}", stage["params"], trusted)
+                where = f"{path}, stage {number}"
+                stage["params"] = saved_params(where, stage["params"], trusted)
+                if "function" in stage:
+                    if not trusted:
+                        raise ConfigurationError(f"{where} has code of a function: if you trust its author, pass trusted=True")
+                    stage["code"] = os.path.join(folder, f"code_{number}")
+                    with file.open(f"code_{number}.zip") as source:
+                        unpack_archive(io.BytesIO(source.read()), stage["code"])
+                stage["params"]["trusted"] = trusted
+                stage["model"] = ""
+                if f"model_{number}.zip" not in file.namelist():
+                    continue
                 # The name does not come from the file, which could otherwise choose where it is written.
                 target = os.path.join(folder, f"akdl_model_{os.path.basename(folder)}_{number}.zip")
                 with file.open(f"model_{number}.zip") as source, open(target, "wb") as copy:

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+import pathlib
 import tempfile
 import zipfile
 from dataclasses import replace
 from typing import Any, Generic, TypeVar, Union, cast
 
 from akdl.storage.whole_file import WholeFile
+from akdl.wire import Serving
 from bridge.exceptions import ConfigurationError
 from bridge.folders.program_folder import named_by_content, program_folder
 from operators.batch_operator import BatchOperator
 from operators.data.sinks import AkSinkBatchOp
 from operators.local_predictor import DESCRIPTION, LocalPredictor, read_pipeline
-from operators.params.accessors import PredictStreamParams, SavedModelPredictStreamParams, TrainerParams
+from operators.params.accessors import AnyPredictStreamParams, PredictStreamParams, SavedModelPredictStreamParams, TrainerParams
 from operators.params.param import WithParams
 from operators.params.rendering import Description, Rendered
 from operators.params.saved import HARMLESS
-from operators.predict_batch import (
-    TableModelPredictBatchOp,
-    TFSavedModelPredictBatchOp,
-    TFTableModelPredictBatchOp,
-    pack_model_table,
-)
-from operators.predict_stream import TableModelPredictStreamOp, TFSavedModelPredictStreamOp, TFTableModelPredictStreamOp
+from operators.predict_batch import PredictBatchOp, TableModelPredictBatchOp, TFTableModelPredictBatchOp, pack_model_table
+from operators.predict_stream import PredictStreamOp, TableModelPredictStreamOp, TFTableModelPredictStreamOp
 from operators.prepare.model_file import packed_model
 from operators.script import TF2TableModelTrainBatchOp, TFTableModelTrainBatchOp
 from operators.stream_operator import StreamOperator
@@ -102,22 +99,32 @@ class TFTableModelPredictor(PredictStreamParams, TableModelPredictor):
     _stream = TFTableModelPredictStreamOp
 
 
-class TFSavedModelPredictor(SavedModelPredictStreamParams, _Predictor):
+class Predictor(AnyPredictStreamParams, _Predictor):
+    """Predicts with a model of any kind or a function, see `PredictBatchOp`. A saved pipeline holds the files of a function.
+
+    Example:
+        predictor = Predictor(modelPath="model.onnx", outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"])
+        predicted = predictor.transform(data)
+    """
+
+    def transform(self, data: _Op) -> _Op:
+        """Add the model's outputs to a table or stream."""
+        kind: Any = PredictStreamOp if isinstance(data, StreamOperator) else PredictBatchOp
+        return cast("_Op", data.link(_operator_of(kind, self)))
+
+    def _model_file(self) -> str:
+        values, where = self._values_of_all(), f"{type(self).__name__}: modelPath"
+        is_any = values["modelKeyCol"] is not None or "predictFn" in self._values
+        return packed_model(where, values["modelPath"], is_any) if values["modelPath"] else ""
+
+
+class TFSavedModelPredictor(SavedModelPredictStreamParams, Predictor):
     """Predicts with a SavedModel: a folder, or a zip or tar file, at any address.
 
     Example:
         predictor = TFSavedModelPredictor(modelPath="model.zip", outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"])
         predicted = predictor.transform(data)
     """
-
-    def transform(self, data: _Op) -> _Op:
-        """Add the model's outputs to a table or stream."""
-        kind: Any = TFSavedModelPredictStreamOp if isinstance(data, StreamOperator) else TFSavedModelPredictBatchOp
-        return cast("_Op", data.link(_operator_of(kind, self)))
-
-    def _model_file(self) -> str:
-        values = self._values_of_all()
-        return packed_model("TFSavedModelPredictor: modelPath", values["modelPath"], values["modelKeyCol"] is not None)
 
 
 def _operator_of(kind: Any, stage: WithParams) -> Any:
@@ -274,10 +281,20 @@ class PipelineModel(_Stages[_Predictor]):
             raise ConfigurationError(f"PipelineModel.save: {path} exists already, and overwrite is False")
         # Parameters that are valid on other machines: no paths of models or environments.
         portable = [{name: value for name, value in each._values_of_all().items() if name in HARMLESS} for each in self._stages]
-        stages = [{"type": type(stage).__name__, "params": params} for stage, params in zip(self._stages, portable)]
+        stages: list[dict[str, object]] = [
+            {"type": type(stage).__name__, "params": params} for stage, params in zip(self._stages, portable)
+        ]
         with WholeFile(path) as whole, zipfile.ZipFile(whole, "w") as file:
             for number, stage in enumerate(self._stages):
-                file.write(stage._model_file(), f"model_{number}.zip")
+                if model := stage._model_file():
+                    file.write(model, f"model_{number}.zip")
+                if "predictFn" in stage._values:
+                    serving = Serving(user_params=stage._values_of_all()["userParams"])
+                    files, _ = _operator_of(PredictBatchOp, stage)._complete(serving)
+                    stages[number]["function"] = {"name": serving.function, "params": serving.user_params}
+                    with file.open(f"code_{number}.zip", "w") as inner, zipfile.ZipFile(inner, "w") as code:
+                        for each in files:
+                            code.writestr(each.path, pathlib.Path(each.shipped).read_bytes() if each.shipped else each.content)
             file.writestr(DESCRIPTION, json.dumps({"version": 1, "stages": stages}, indent=1))
         BatchOperator._has_run = True
         return self
@@ -297,8 +314,15 @@ class PipelineModel(_Stages[_Predictor]):
         model = PipelineModel()
         folder = tempfile.mkdtemp(dir=program_folder())
         for stage in read_pipeline(path, folder, trusted):
+            model_file = named_by_content(stage["model"], "model")[0] if stage["model"] else None
+            if "function" in stage:
+                function = stage["function"]
+                own = {"userFiles": [stage["code"]], "userParams": function["params"], "modelPath": model_file}
+                code = os.path.join(stage["code"], function["name"])
+                model._stages.append(Predictor(**stage["params"], **own, predictFn=code))
+                continue
             predictor = TFTableModelPredictor(**stage["params"])
-            predictor._file = named_by_content(stage["model"], "model")[0]
+            predictor._file = model_file
             model._stages.append(predictor)
         return model
 

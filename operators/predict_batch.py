@@ -1,4 +1,4 @@
-"""Operators that predict the rows of a bounded table with a SavedModel, and their common base."""
+"""Operators that predict the rows of a bounded table with a model of any kind, and their common base."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf import json_format
 
+from akdl.serving.kinds.model_file import missing_package
 from akdl.serving.output_cells import result_columns
 from akdl.storage.files import FileError, is_remote, local_path
-from akdl.storage.model_forms import ModelError
+from akdl.storage.model_forms import ModelError, kind_at
 from akdl.wire import Serving
 from akdl.wire.column_type import Kind
 from bridge.errors.flink_errors import readable
@@ -32,14 +33,17 @@ from operators.base.job import schema_of
 from operators.base.operator import Operator
 from operators.batch_operator import BatchOperator
 from operators.flink.slots import check_scheduler
-from operators.params.accessors import PredictParams, SavedModelPredictParams
+from operators.params.accessors import AnyPredictParams, PredictParams, SavedModelPredictParams
 from operators.params.checks import read_time
+from operators.params.function_script import FunctionScript
 from operators.params.param import WithParams
 from operators.params.prediction_settings import check_key, columns_of_result, fed_columns, predicted_schema, serving_of
+from operators.prepare.main_script import check_defines
 from operators.prepare.model_file import content_of, model_for_job, packed_rows, placed_model, refuse_other_models
 from operators.prepare.plan import MODEL_SCHEMA, shared_path
 from operators.prepare.python_env import find_python
-from operators.prepare.requirements import Wanted
+from operators.prepare.requirements import Wanted, wanted_in
+from operators.prepare.user_files import read_files
 from operators.progress.state import Shown
 
 if TYPE_CHECKING:
@@ -52,16 +56,24 @@ _ENV_VARIABLE = "TF231_PYTHON_ENV_PATH"
 class PredictOp(WithParams, Operator[Any]):
     """Base of the operators that predict rows, in batch and stream.
 
-    All kinds of models take this path: an operator adds its model and its user files in
-    `_complete`, and the settings, the graph and the model process are the same.
+    All kinds of models take this path: the settings, the graph and the model process are the same.
     """
 
-    def _predict_with_saved_model(self, data: Operator[Any], models: Operator[Any] | None = None) -> None:
+    def _predict_at_path(self, data: Operator[Any], models: Operator[Any] | None = None) -> None:
         name, values, is_elsewhere = type(self).__name__, self._values_of_all(), _is_remote(data)
-        address, has_keys = values["modelPath"], values["modelKeyCol"] is not None
+        address, has_keys, is_function = values["modelPath"], values["modelKeyCol"] is not None, self._has_function()
         if has_keys and models is not None:
             raise ConfigurationError(f"{name}: modelKeyCol chooses among the models of modelPath: expected no stream of models")
-        self._predict(data, model_for_job(name, "modelPath", address, is_elsewhere, has_keys), models)
+        if address is None:
+            others = ("modelKeyCol", "candidatePath", "modelStreamFilePath")
+            named = next((each for each in others if values.get(each)), "a stream of models" if models else "")
+            if named or not is_function:
+                raise ConfigurationError(f"{name}: {f'{named} needs modelPath' if named else 'set modelPath or predictFn'}")
+        model = "" if address is None else model_for_job(name, "modelPath", address, is_elsewhere, has_keys or is_function)
+        self._predict(data, model, models)
+
+    def _has_function(self) -> bool:
+        return self._values.get("predictFn") is not None
 
     def _predict(self, data: Operator[Any], model: str, models: Operator[Any] | None = None) -> None:
         """Create this operator's table; `model` is a file that travels or a path on hosts, `models` a stream of newer ones."""
@@ -106,11 +118,12 @@ class PredictOp(WithParams, Operator[Any]):
                 raise ConfigurationError(
                     f"{name}: outputSchemaStr: column {column.name!r} is TIMESTAMP_LTZ: use TIMESTAMP or BIGINT"
                 )
-        process, serving = self._process(input_schema, _is_remote(data), restarts=not has_models)
+        process, serving = self._process(input_schema, model, _is_remote(data), restarts=not has_models)
         if serving.candidate_path:
             if serving.model_key_col or has_models or serving.model_stream_file_path:
                 raise ConfigurationError(f"{name}: candidatePath: expected no other models next to it")
-            refuse_other_models(name, "candidatePath", values["candidatePath"], _is_remote(data))
+            if not serving.function:
+                refuse_other_models(name, "candidatePath", values["candidatePath"], _is_remote(data))
         for added in result_columns(serving)[len(own.names) :]:
             if added.name in {*columns, *own.names}:
                 parameter = "modelCol" if added.name == serving.model_col else "candidatePath"
@@ -147,8 +160,8 @@ class PredictOp(WithParams, Operator[Any]):
             place = folder if is_remote(folder) else local_path(folder)
         return Resumption(name, place, schema, model)
 
-    def _process(self, inputs: Schema, elsewhere: bool, restarts: bool = True) -> tuple[ModelSettings, Serving]:
-        """Settings of the model process, and of the prediction in it."""
+    def _process(self, inputs: Schema, model: str, elsewhere: bool, restarts: bool = True) -> tuple[ModelSettings, Serving]:
+        """Settings of the process of a model, and of the prediction in it."""
         name, values = type(self).__name__, self._values_of_all()
         changes = not restarts or values.get("modelStreamFilePath")
         if values["inferProcesses"] > 1 and changes:
@@ -158,12 +171,15 @@ class PredictOp(WithParams, Operator[Any]):
             serving.infer_timeout = values["stallTimeout"]
         files, own = self._complete(serving)
         python = values["pythonEnv"] or own or os.environ.get(_ENV_VARIABLE, "")
+        kind = "" if files else kind_at(model)
+        if not (python or elsewhere) and (missing := missing_package(kind)):
+            raise ConfigurationError(f"{name}: modelPath: {missing}")
         settings = ModelSettings(
             operator=name,
             group=re.sub(r"\W", "_", f"{name}_{secrets.token_hex(4)}"),
             serving=json_format.MessageToJson(serving),
             token=secrets.token_hex(16),
-            python=find_python(name, python, elsewhere, no_tensorflow=bool(files)),
+            python=find_python(name, python, elsewhere, no_tensorflow=bool(files or kind or serving.model_key_col)),
             env_vars=tuple(values["envVars"]),
             user_files=files,
             start_timeout_s=values["startTimeout"],
@@ -176,7 +192,7 @@ class PredictOp(WithParams, Operator[Any]):
 
     def _complete(self, serving: Serving) -> tuple[tuple[UserFile, ...], Wanted | None]:
         """Add to the settings what is not the value of a parameter; return the user's files, and requirements in them."""
-        name, folder = type(self).__name__, serving.model_stream_file_path
+        name, values, folder = type(self).__name__, self._values_of_all(), serving.model_stream_file_path
         with refused_at(f"{name}: candidatePath", FileError):
             if serving.candidate_path and not is_remote(serving.candidate_path):
                 serving.candidate_path = local_path(serving.candidate_path)
@@ -184,10 +200,22 @@ class PredictOp(WithParams, Operator[Any]):
             raise ConfigurationError(f"{name}: expected modelKeyCol or modelStreamFilePath, got both")
         if folder:
             serving.model_stream_file_path = shared_path(name, "modelStreamFilePath", folder)
-            start = self._values_of_all()["modelStreamStartTime"]
+            start = values["modelStreamStartTime"]
             start_s = time.time() if start is None else read_time(start).timestamp()
             serving.models_from_ms = int(start_s * 1000)
-        return (), None
+        if not self._has_function():
+            return (), None
+        given = values["predictFn"]
+        script: str | FunctionScript
+        script, function = (given, given.name) if isinstance(given, FunctionScript) else given.rsplit(":", 1)
+        files, path = read_files(name, values["userFiles"], script, "predictFn")
+        source = next(file.content for file in files if file.path == path)
+        if isinstance(script, str):
+            check_defines(name, script, source, function)
+        with refused_at(f"{name}: predictFn", ConfigurationError):
+            wanted = wanted_in(source)
+        serving.function = f"{path}:{function}"
+        return files, wanted
 
     def _check_model_table(self, model: Any, what: str) -> None:
         """Refuse a table without the two columns of a model table. Case does not count."""
@@ -236,7 +264,37 @@ class TFTableModelPredictBatchOp(PredictParams, TableModelPredictBatchOp):
     """
 
 
-class TFSavedModelPredictBatchOp(SavedModelPredictParams, PredictOp, BatchOperator):
+class PredictBatchOp(AnyPredictParams, PredictOp, BatchOperator):
+    """Predicts with a model of any kind: `modelPath`, or a function, `predictFn`, in any framework or in plain numpy.
+
+    The kind is that of the folder or file at `modelPath`: a SavedModel, a `.keras`, `.onnx` or `.pt2` file, or TorchScript in a
+    `.pt` file. The Python that predicts needs the framework: the extra `tf`, `keras`, `onnxruntime` or `torch` of akdl.
+
+    `predictFn` names a function that is called once for each model in the process that predicts on each host, and returns
+    `predict(batch)`. With `modelPath`, its first argument is the path of the model there, and newer models and models of keys
+    are further calls. `predict` takes a dict of numpy arrays, one for each of `selectedCols`, and returns a dict with an array
+    for each column of `outputSchemaStr`; rows are on the first axis of all. It is never called twice at the same time. A batch
+    that it rejects with an exception is halved until the rows at fault are found.
+
+    Example:
+        predict = PredictBatchOp(modelPath="model.onnx", outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"])
+        predictions = data.link(predict)
+        # score.py has: def load(): return lambda batch: {"y": 2 * batch["x0"]}
+        score = PredictBatchOp(predictFn="score.py:load", selectedCols=["x0"], outputSchemaStr="y FLOAT")
+
+    Raises:
+        ConfigurationError: A parameter is wrong, there is no model, or the file does not define the function.
+        RowError: A row cannot be predicted and `errorCol` is not set; raised by the call that runs the job.
+        TaskError: The model or function cannot be loaded, or does not return such arrays; raised by that call too.
+    """
+
+    def linkFrom(self, *ops: BatchOperator) -> BatchOperator:
+        """Predict the rows of a table."""
+        self._predict_at_path(*self._inputs(ops, "one BatchOperator"))
+        return self
+
+
+class TFSavedModelPredictBatchOp(SavedModelPredictParams, PredictBatchOp):
     """Predicts with a SavedModel: a folder, a zip or tar file, or a model table in an .ak file, at any address.
 
     A model that this program can read is shipped with the job; other paths refer to the hosts. Rows, shapes, dtypes and errors
@@ -246,11 +304,6 @@ class TFSavedModelPredictBatchOp(SavedModelPredictParams, PredictOp, BatchOperat
         predict = TFSavedModelPredictBatchOp(modelPath="model.zip", outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"])
         predictions = data.link(predict)
     """
-
-    def linkFrom(self, *ops: BatchOperator) -> BatchOperator:
-        """Predict the rows of a table."""
-        self._predict_with_saved_model(*self._inputs(ops, "one BatchOperator"))
-        return self
 
 
 def _is_remote(op: Operator[Any]) -> bool:

@@ -1,4 +1,4 @@
-"""Operators that predict the rows of a stream with a SavedModel, which newer models may replace while the job runs."""
+"""Operators that predict the rows of a stream with a model, which newer models may replace while the job runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from bridge.exceptions import ConfigurationError
 from operators.batch_operator import BatchOperator
 from operators.flink.env import prepare_for_stream
-from operators.params.accessors import PredictStreamParams, SavedModelPredictStreamParams
+from operators.params.accessors import AnyPredictStreamParams, PredictStreamParams, SavedModelPredictStreamParams
 from operators.predict_batch import PredictOp, pack_model_table
 from operators.prepare.model_file import packed_model
 from operators.stream_operator import StreamOperator
@@ -77,7 +77,24 @@ class TFTableModelPredictStreamOp(PredictStreamParams, TableModelPredictStreamOp
     """
 
 
-class TFSavedModelPredictStreamOp(SavedModelPredictStreamParams, _PredictStreamOp):
+class PredictStreamOp(AnyPredictStreamParams, _PredictStreamOp):
+    """Predicts a stream with a model of any kind or a function, the same as for `PredictBatchOp`.
+
+    A row waits at most `chunkWait` seconds for its batch. With `modelStreamFilePath` or a second input, newer models replace
+    the model while the job runs; a function needs a `modelPath` for that, and is called for each of them.
+
+    Example:
+        score = PredictStreamOp(predictFn="score.py:load", selectedCols=["x0"], outputSchemaStr="y FLOAT")
+        scored = stream.link(score)
+    """
+
+    def linkFrom(self, *ops: StreamOperator) -> StreamOperator:
+        """Predict the rows of a stream; takes the inputs of `TFTableModelPredictStreamOp.linkFrom`."""
+        self._predict_at_path(*self._prepare(ops))
+        return self
+
+
+class TFSavedModelPredictStreamOp(SavedModelPredictStreamParams, PredictStreamOp):
     """Predicts a stream with a SavedModel: a folder, or a zip or tar file, at any address.
 
     Rows, shapes, dtypes and errors are the same as in `TFTableModelPredictBatchOp`. With `modelStreamFilePath` or a second
@@ -87,8 +104,3 @@ class TFSavedModelPredictStreamOp(SavedModelPredictStreamParams, _PredictStreamO
         predict = TFSavedModelPredictStreamOp(modelPath="model.zip", outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"])
         predictions = stream.link(predict)
     """
-
-    def linkFrom(self, *ops: StreamOperator) -> StreamOperator:
-        """Predict the rows of a stream; takes the inputs of `TFTableModelPredictStreamOp.linkFrom`."""
-        self._predict_with_saved_model(*self._prepare(ops))
-        return self

@@ -1,7 +1,8 @@
-"""A function of a user that predicts in place of a SavedModel, in any framework.
+"""A function of a user that predicts, in any framework.
 
-`predictFn` names a function that is called once in a process, with the user parameters as arguments. It returns
-`predict(batch)`, which takes a dict of arrays by column, with rows on the first axis, and returns a dict of such arrays.
+`predictFn` names a function that is called for each model with the path of the model, if there is one, and the user parameters
+as arguments. It returns `predict(batch)`, which takes a dict of arrays by column, with rows on the first axis, and returns a
+dict of such arrays.
 """
 
 import decimal
@@ -35,12 +36,13 @@ class FunctionModel(LoadedModel):
     checked here, where the error can name the function and the output.
     """
 
-    def __init__(self, folder: str, serving: Serving) -> None:
+    def __init__(self, place: str, serving: Serving) -> None:
         self._path, _, self._function = serving.function.rpartition(":")
         self.name = f"the function {self._function} in {self._path}"
-        self._folder = os.path.join(os.path.realpath(folder), "")
+        self._folder = os.path.join(os.path.realpath(serving.function_folder), "")
+        self._places = () if place == serving.function_folder else (place,)
         self._params = serving.user_params or "{}"
-        self._inputs = {column.name: type_of(column) for column in serving.input_columns}
+        self._inputs = {each.name: type_of(each) for each in serving.input_columns if each.name != serving.model_key_col}
         self._outputs = {column.name: type_of(column) for column in serving.output_columns}
         self.signature = Signature(self._function, described(self._inputs), described(self._outputs))
         self.turn = threading.Lock()
@@ -54,7 +56,7 @@ class FunctionModel(LoadedModel):
         make = getattr(import_file(self._folder + self._path, self._folder.rstrip(os.sep)), self._function, None)
         if not callable(make):
             raise ServingError(f"predictFn: {self._path} defines no function {self._function!r}")
-        predict = make(**json.loads(self._params))
+        predict = make(*self._places, **json.loads(self._params))
         if not callable(predict):
             raise ServingError(f"{self.name}: expected it to return a function predict(batch), got {_kind(predict)}")
         self._predict: Callable[[Dict[str, Array]], object] = predict
@@ -134,14 +136,15 @@ def _argument(array: Array, kind: Kind) -> Array:
     are numbers.
     """
     if kind is Kind.STRING:
-        return _mapped(bytes.decode, array)
+        return mapped(bytes.decode, array)
     if kind is Kind.DECIMAL:
-        return _mapped(lambda text: decimal.Decimal(text.decode()), array)
+        return mapped(lambda text: decimal.Decimal(text.decode()), array)
     unit = "" if kind is Kind.TIME else MEANINGS[kind].unit
     return array.astype(f"datetime64[{unit}]" if unit else array.dtype)
 
 
-def _mapped(function: Callable[[bytes], object], array: Array) -> Array:
+def mapped(function: Callable[[bytes], object], array: Array) -> Array:
+    """Apply a function to each element; the result is an array of objects."""
     result = np.empty(array.shape, object)
     result.reshape(-1)[:] = list(map(function, array.reshape(-1).tolist()))
     return result

@@ -7,6 +7,7 @@ Another model can take over: one that appears in a watched folder, or one named 
 travel with the next prediction to a client that asked for them, for the log of the job.
 """
 
+import contextlib
 import json
 import logging
 import os
@@ -30,7 +31,7 @@ from akdl.serving.model_store import ModelStore
 from akdl.serving.model_stream import ModelFolderWatch
 from akdl.serving.output_cells import result_columns
 from akdl.serving.saved_model import import_tensorflow
-from akdl.storage.model_forms import ModelError
+from akdl.storage.model_forms import ModelError, kind_at
 from akdl.storage.whole_file import WholeFile
 from akdl.wire import BadRow, Description, Empty, Failure, Notice, Notices, Offer, Prediction, Rows, Serving
 from akdl.wire.columns import decode_columns, fill_rows
@@ -84,8 +85,9 @@ class ModelServer:
         """
         started = time.monotonic()
         try:
-            if not self._serving.function:
-                import_tensorflow()
+            if not (self._serving.function or kind_at(self._serving.model)):
+                with contextlib.suppress(ImportError):  # models of other kinds, one for each key, do without
+                    import_tensorflow()
             self._load()
         except Exception as error:  # any error has to reach the clients
             self._description = Description(failure=_failure(error))

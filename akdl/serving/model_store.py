@@ -21,14 +21,15 @@ import numpy as np
 from akdl.folders.locked_folder import OwnedFolder
 from akdl.masking import shown
 from akdl.serving.functions import FunctionModel
+from akdl.serving.kinds.model_file import ModelFile
 from akdl.serving.loaded_model import BadRow, LoadedModel, ServingError
 from akdl.serving.model import UNWATCHED, BatchWatch, Report, ServedModel, WatchedCall
-from akdl.serving.model_stream import ARCHIVES, learnt_by
+from akdl.serving.model_stream import learnt_by, state_of
 from akdl.serving.output_cells import PREFIX
 from akdl.serving.saved_model import SavedModel
 from akdl.storage.archive import unpack_archive
-from akdl.storage.files import file_states, is_remote, local_path, name_of
-from akdl.storage.model_forms import ModelError, find_saved_model
+from akdl.storage.files import is_remote, local_path, name_of
+from akdl.storage.model_forms import ARCHIVES, MODEL_FILES, ModelError, find_model
 from akdl.storage.model_place import ModelFolder
 from akdl.wire import Serving
 from akdl.wire.cells import Array
@@ -54,9 +55,12 @@ _OWN_BYTES = 1 << 20
 _LEFT = 0.9
 
 
-def load(folder: str, serving: Serving) -> LoadedModel:
-    """Return the model in a folder, not in memory yet. A further kind of model is one more class that is chosen here."""
-    return FunctionModel(folder, serving) if serving.function else SavedModel(folder, serving)
+def load(place: str, serving: Serving) -> LoadedModel:
+    """Return the model at a local place. A further kind of model is one more class that is chosen here."""
+    if serving.function:
+        return FunctionModel(place, serving)
+    path = find_model(place)
+    return SavedModel(path, serving) if os.path.isdir(path) else ModelFile(path, serving)
 
 
 class ModelStore:
@@ -86,10 +90,12 @@ class ModelStore:
             if serving.default_model:
                 self._release(self._version(serving.default_model))
             return
-        self._versions[_CURRENT] = self._loaded(ModelFolder(serving.model), serving.function or name_of(serving.model))
+        has_model = serving.model != serving.function_folder
+        name = name_of(serving.model) if has_model else serving.function
+        self._versions[_CURRENT] = self._loaded(self._folder(serving.model), name)
         if serving.candidate_path:
             try:
-                candidate = ModelFolder(serving.candidate_path)
+                candidate = self._folder(serving.candidate_path)
                 self._versions[_CANDIDATE] = self._loaded(candidate, name_of(serving.candidate_path))
             except (ModelError, ServingError) as error:
                 raise ServingError(f"candidatePath: {error}") from error
@@ -122,7 +128,7 @@ class ModelStore:
         """
         with self._loading:
             started = time.monotonic()
-            new = self._loaded(ModelFolder(address), name)
+            new = self._loaded(self._folder(address), name)
             try:
                 self._try(new.model)
             except BaseException:
@@ -245,13 +251,13 @@ class ModelStore:
                 if len(self._errors) > _MOST_ERRORS:
                     del self._errors[next(iter(self._errors))]
             raise kind(text) from None
-        path = find_saved_model(version.folder.path)
+        path = version.folder.path if self._serving.function else find_model(version.folder.path)
         if path.startswith(os.path.join(self._place, "")):
             version.name = os.path.relpath(path, self._place)
         # Memory that earlier models left to the allocator hides the growth. With the floor of files
         # and 1 MiB, a process with 1,000 models and a cache of 200 MB grew by 196 MB instead of 557
         # MB.
-        files = sum(size for size, _ in file_states(path).values())
+        files = sum(size for size, _ in state_of(path).values())
         version.bytes = max(files + _OWN_BYTES, _resident_bytes() - before)
         with self._lock:
             self._errors.pop(name, None)
@@ -290,6 +296,9 @@ class ModelStore:
             # collection of the oldest objects.
             gc.collect()
 
+    def _folder(self, address: str) -> ModelFolder:
+        return ModelFolder(address, bool(self._serving.function))
+
     def _loaded(self, folder: ModelFolder, name: str) -> "_Version":
         try:
             model = ServedModel(load(folder.path, self._serving), self._serving, self._report, self._watch)
@@ -323,10 +332,10 @@ class ModelStore:
 
     def _folder_of(self, name: str) -> ModelFolder:
         path, reason = f"{self._place}/{name}", ""
-        for ending in (".zip", "") if is_remote(path) else ("", *ARCHIVES):
+        for ending in (".zip", "") if is_remote(path) else ("", *ARCHIVES, *MODEL_FILES):
             if is_remote(path) or os.path.exists(path + ending):
                 try:
-                    return ModelFolder(path + ending)
+                    return self._folder(path + ending)
                 except ModelError as error:
                     if not is_remote(path):
                         raise

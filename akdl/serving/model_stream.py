@@ -1,6 +1,6 @@
 """A folder of consecutive models: a script or job publishes models there, and predictors load the newest.
 
-Each entry is a SavedModel folder, or a zip or tar file of one. Its name is its time, as in exports of Estimators. A name of 10
+Each entry is the folder or file of a model, or a zip or tar file of one. Its name is its time, as Estimators do. A name of 10
 or 13 digits is seconds or milliseconds since 1970. A name of 14 or 17 digits is a local date and time, as Alink writes it. An
 entry with any other name has the time of its last change. Entries called `.name`, `_name`, `temp-name` or `name.tmp` are
 unfinished and ignored.
@@ -24,9 +24,8 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from akdl.serving.loaded_model import ServingError
 from akdl.storage.files import file_states
-from akdl.storage.model_forms import find_saved_model
+from akdl.storage.model_forms import ARCHIVES, MODEL_FILES, find_model
 
-ARCHIVES = (".ak", ".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2")
 _UNFINISHED = re.compile(r"[._]|temp-|.*\.(tmp|part|incomplete)$")
 _LEARNT = "assets.extra", "akdl-learnt"  # TensorFlow keeps this folder for files that it does not read
 KEPT = 10
@@ -56,21 +55,21 @@ class PublishedModel(NamedTuple):
 
 
 def publish(saved_model_dir: str, target_folder: str, learnt: str = "") -> str:
-    """Copy a SavedModel into a folder of consecutive models, as the newest one, and return its path there.
+    """Copy a model into a folder of consecutive models, as the newest one, and return its path there.
 
     It appears there complete or not at all. Several processes may publish at once.
 
     Args:
-        saved_model_dir: Folder of a SavedModel, or with one directly below it.
+        saved_model_dir: Folder of a SavedModel, or with one directly below it, or the file of another model.
         target_folder: The folder of models, created if needed.
         learnt: What the model has learnt, for people: it follows the name of the model in a
             predictor's `modelCol`. Of the models that have such a text, the newest `KEPT` stay.
 
     Raises:
-        ModelError: There is no SavedModel.
+        ModelError: There is no model.
         OSError: It cannot be copied.
     """
-    source = find_saved_model(saved_model_dir)
+    source = find_model(saved_model_dir)
     os.makedirs(target_folder, exist_ok=True)
     for left in glob.glob(os.path.join(glob.escape(target_folder), f"{_WORK}*")):
         with contextlib.suppress(OSError):  # another process has removed it meanwhile
@@ -79,7 +78,11 @@ def publish(saved_model_dir: str, target_folder: str, learnt: str = "") -> str:
     work = tempfile.mkdtemp(prefix=_WORK, dir=target_folder)
     try:
         copy = os.path.join(work, "model")
-        shutil.copytree(source, copy)
+        if os.path.isdir(source):
+            shutil.copytree(source, copy)
+        else:
+            os.mkdir(copy)
+            shutil.copy(source, copy)
         if learnt:
             os.makedirs(os.path.join(copy, _LEARNT[0]), exist_ok=True)
             with open(os.path.join(copy, *_LEARNT), "w", encoding="utf-8") as file:
@@ -117,7 +120,7 @@ def published(folder: str) -> List[PublishedModel]:
     found = []
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
-        if not _UNFINISHED.match(name) and (name.lower().endswith(ARCHIVES) or os.path.isdir(path)):
+        if not _UNFINISHED.match(name) and (name.lower().endswith((*ARCHIVES, *MODEL_FILES)) or os.path.isdir(path)):
             time_ms = _time_of_name(name.split(".")[0])
             if time_ms is None:
                 try:
@@ -172,14 +175,14 @@ class ModelFolderWatch:
                 break
 
     def _take(self, model: PublishedModel) -> bool:
-        state = _state(model.path)
+        state = state_of(model.path)
         refused = self._refused.get(model.path)
         if refused is not None and refused[0] == state and time.monotonic() < refused[1]:
             return False
         # A copy by other tools than `publish` appears before it is complete. Its files then change
         # between two looks a second apart.
         time.sleep(SETTLE_S)
-        if _state(model.path) != state:
+        if state_of(model.path) != state:
             return False  # being written
         try:
             self._offer(model.path, model.name)
@@ -212,7 +215,7 @@ def _time_of_name(stem: str) -> Optional[int]:
     return None
 
 
-def _state(path: str) -> State:
+def state_of(path: str) -> State:
     """Files of a model with sizes and times, which change while the model is written."""
     if os.path.isdir(path):
         return file_states(path)

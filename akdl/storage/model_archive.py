@@ -26,7 +26,7 @@ from typing import IO, Any, Iterable, Iterator
 from akdl.near_names import short
 from akdl.storage.archive import ArchiveError, unpack_archive
 from akdl.storage.limits import TEXT
-from akdl.storage.model_forms import ModelError, find_saved_model
+from akdl.storage.model_forms import ModelError, find_model, find_saved_model
 
 CHUNK_BYTES = 1 << 20  # fixed by Alink; `unpack` uses it to place chunks in any order
 MANIFEST = "akdl_manifest.json"
@@ -73,7 +73,7 @@ def pack(folder: str, checkpoint: str | None = None) -> Iterator[tuple[int, str]
 
 
 def unpack(rows: Iterable[tuple[int, str]], target: str) -> str:
-    """Write the model in the rows into the folder `target`, as a whole or not at all; return its SavedModel directory.
+    """Write the model in the rows into the folder `target`, as a whole or not at all; return its path.
 
     Args:
         rows: (model_id, model_info), in any order.
@@ -86,14 +86,14 @@ def unpack(rows: Iterable[tuple[int, str]], target: str) -> str:
     with _new_folder(target) as folder, tempfile.TemporaryFile(dir=os.path.dirname(folder)) as spool:
         _write_chunks(rows, spool)
         _extract(spool, folder)
-    return find_saved_model(os.path.abspath(target))
+    return find_model(os.path.abspath(target))
 
 
 def unpack_file(path: str, target: str) -> str:
-    """Write the model of an archive file into the folder `target` and return its SavedModel directory.
+    """Write the model of an archive file into the folder `target` and return its path.
 
     Args:
-        path: A zip, tar, tar.gz or tar.bz2 file with a SavedModel at its root or in one folder.
+        path: A zip, tar, tar.gz or tar.bz2 file with a model at its root, or a SavedModel in one folder.
         target: A folder that does not exist or is empty. It appears with the whole model or not at all.
 
     Raises:
@@ -101,7 +101,7 @@ def unpack_file(path: str, target: str) -> str:
     """
     with _new_folder(target) as folder, open(path, "rb") as file:
         _extract(file, folder, path)
-    return find_saved_model(os.path.abspath(target))
+    return find_model(os.path.abspath(target))
 
 
 def write_model(folder: str, output_writer: Any, checkpoint: str | None = None) -> None:
@@ -123,7 +123,7 @@ def write_model(folder: str, output_writer: Any, checkpoint: str | None = None) 
 
 @contextlib.contextmanager
 def _new_folder(target: str) -> Iterator[str]:
-    """Yield an empty folder that becomes `target` once it holds a SavedModel."""
+    """Yield an empty folder that becomes `target` once it holds a model."""
     target = os.path.abspath(target)
     if os.path.exists(target) and (not os.path.isdir(target) or os.listdir(target)):
         raise ModelError(f"the model cannot be written to {target}: it exists and is not an empty folder")
@@ -133,7 +133,7 @@ def _new_folder(target: str) -> Iterator[str]:
         folder = os.path.join(work, "model")
         os.mkdir(folder)
         yield folder
-        find_saved_model(folder)
+        find_model(folder)
         os.rename(folder, target)
     finally:
         shutil.rmtree(work, ignore_errors=True)

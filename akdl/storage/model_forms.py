@@ -1,7 +1,7 @@
-"""Forms of models in files: a SavedModel, the only one that is served, and other forms.
+"""Forms of models in files: SavedModels and single files, which are served, and other forms.
 
-Users name files of Keras, checkpoints or models of other frameworks too, so an error says which
-form was found and what to do with it.
+Users name checkpoints, weights or pickles too, so an error says which form was found and what to do
+with it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import zipfile
 from akdl.tf_version import KERAS_FILES
 
 SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
+MODEL_FILES = (".keras", ".onnx", ".pt2", ".pt")  # endings of files that `akdl.serving.kinds` opens
+ARCHIVES = (".ak", ".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2")
 
 _KERAS = (
     "a model in a format of Keras: save it as a SavedModel, with keras.models.load_model(file).export(folder) where it was made"
@@ -20,11 +22,15 @@ _WEIGHTS = (
     "the weights of a checkpoint, without the graph: load them in the program that defines the model, and save it with "
     "model.export(folder) or tf.saved_model.save"
 )
-_FUNCTION = "a model of another framework: load it in a function, and name that as the predictFn of PredictBatchOp"
+_FUNCTION = (
+    "a model of another framework: put it into a folder for modelPath of PredictBatchOp, and name a function that loads it from "
+    "there as predictFn"
+)
+_OF_TORCH = "not TorchScript: save the model with torch.export.save or torch.jit.save, as weights and pickles are not loaded"
 _FORMS = (
     ((".index", ".ckpt", "checkpoint", ".data-00000-of-00001", ".weights.h5"), _WEIGHTS),  # the last one also ends in .h5
     (KERAS_FILES, _KERAS),
-    ((".onnx", ".pt", ".pth", ".pkl", ".joblib", ".safetensors", ".tflite", ".ubj", ".cbm"), _FUNCTION),
+    ((".pth", ".pkl", ".joblib", ".safetensors", ".tflite", ".ubj", ".cbm"), _FUNCTION),
 )
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 
@@ -57,6 +63,46 @@ def find_saved_model(folder: str) -> str:
     )
 
 
+def find_model(place: str) -> str:
+    """Path of the model at a local place: a file, the only such file in a folder, or the folder of a SavedModel.
+
+    Raises:
+        ModelError: There is no model, or there are several.
+    """
+    files = [place] if is_model_file(place) else [os.path.join(place, each) for each in _names_at(place) if is_model_file(each)]
+    if len(files) != 1 or not os.path.isfile(files[0]) or (files[0] != place and _saved_models_in(place)):
+        return find_saved_model(place)
+    if files[0].lower().endswith(".pt") and not any(name.endswith("/constants.pkl") for name in _entries(files[0])):
+        raise ModelError(f"{files[0]} is {_OF_TORCH}")
+    return files[0]
+
+
+def is_model_file(name: str) -> bool:
+    return name.lower().endswith(MODEL_FILES)
+
+
+def kind_at(path: str) -> str:
+    """Ending of the model file at a local path, in a folder or in a zip file; "" for a SavedModel and anything else."""
+    names = _names_at(path)
+    found = {os.path.splitext(name)[1].lower() for name in names if is_model_file(name)}
+    return "" if len(found) != 1 or any(os.path.basename(name) in SAVED_MODEL_FILES for name in names) else found.pop()
+
+
+def _names_at(path: str) -> list[str]:
+    """Names in a folder, or in a zip file and the folders at its root; the path of any other file."""
+    if os.path.isdir(path):
+        return sorted(os.listdir(path))
+    return [path] if is_model_file(path) else [name for name in _entries(path) if name.count("/") < 2]
+
+
+def _entries(path: str) -> list[str]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.namelist()
+    except (zipfile.BadZipFile, ValueError, OSError):
+        return []
+
+
 def find_keras_file(folder: str) -> str | None:
     """Path of the only Keras model file in `folder`; None for several, or next to a SavedModel. Weights do not count."""
     found = [name for name in os.listdir(folder) if _form_of(name) == _KERAS]
@@ -79,11 +125,7 @@ def _is_keras(path: str) -> bool:
     with open(path, "rb") as file:
         if file.read(len(_HDF5)) == _HDF5:
             return True
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return "model.weights.h5" in archive.namelist()
-    except (zipfile.BadZipFile, ValueError, OSError):
-        return False
+    return "model.weights.h5" in _entries(path)
 
 
 def _form_of(name: str) -> str:

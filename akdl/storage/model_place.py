@@ -21,10 +21,18 @@ from typing import Any, Callable
 from akdl.folders.locked_folder import OwnedFolder
 from akdl.masking import shown
 from akdl.storage.ak_records import is_ak_file, model_rows
-from akdl.storage.archive import ArchiveError, damage_is_named
+from akdl.storage.archive import ArchiveError, damage_is_named, unpack_archive
 from akdl.storage.files import UNFINISHED, FileError, fetch, is_remote, local_path, opened_with_fsspec, put_whole, sha256_of
 from akdl.storage.model_archive import unpack, unpack_file, write_zip
-from akdl.storage.model_forms import SAVED_MODEL_FILES, ModelError, find_saved_model, other_form
+from akdl.storage.model_forms import (
+    MODEL_FILES,
+    SAVED_MODEL_FILES,
+    ModelError,
+    find_model,
+    find_saved_model,
+    is_model_file,
+    other_form,
+)
 
 _KEY = "akdl_model"
 _NAME = re.compile("akdl-model-([0-9a-f]{64})[.]zip")
@@ -33,11 +41,15 @@ _NAME = re.compile("akdl-model-([0-9a-f]{64})[.]zip")
 class ModelFolder:
     """A local folder with the model at an address: the folder itself, or a temporary one for fetched and unpacked files.
 
-    There may be the folder of a model, an archive of one, a model table in an .ak file or in a folder of such files, or the
-    only model in a modelDir.
+    There may be the folder or file of a model, an archive of one, a model table in an .ak file or in a folder of such files, or
+    the only model in a modelDir.
+
+    Args:
+        address: The place of the model.
+        of_function: The model is for a function of the user: any folder, or an archive of one.
     """
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, of_function: bool = False) -> None:
         self._temporary: OwnedFolder | None = None
         if os.path.isdir(address) and not _files_of_model(address):
             self.path = address
@@ -45,13 +57,13 @@ class ModelFolder:
         self._temporary = OwnedFolder("akdl-model-")
         self._temporary.remove_at_exit()
         try:
-            self.path = self._fetched(address, self._temporary.path)
+            self.path = self._fetched(address, self._temporary.path, of_function)
         except BaseException:
             self.remove()
             raise
 
     @staticmethod
-    def _fetched(address: str, folder: str) -> str:
+    def _fetched(address: str, folder: str, of_function: bool) -> str:
         target, fetched = os.path.join(folder, "model"), os.path.join(folder, "fetched")
         os.mkdir(fetched)
         try:
@@ -59,8 +71,13 @@ class ModelFolder:
         except FileError as error:
             raise ModelError(f"the model cannot be read: {error}") from None
         files = _files_of_model(path) if os.path.isdir(path) else [path]
-        if not files:
+        if not files or is_model_file(path):
             return path
+        if of_function:
+            os.mkdir(target)
+            with open(path, "rb") as file:
+                unpack_archive(file, target)
+            return target
         check_model(path)
         if not is_ak_file(files[0]):
             return unpack_file(files[0], target)
@@ -153,21 +170,27 @@ def _put_file(folder: str, work: str, has_manifest: bool, send: Callable[[str, s
 
 
 def check_model(path: str) -> None:
-    """ModelError for a local path without a SavedModel: says what is there, and what to do. The model is not loaded."""
+    """ModelError for a local path without a model: says what is there, and what to do. The model is not loaded."""
     if os.path.isdir(path):
         if not _files_of_model(path):
-            find_saved_model(path)
+            find_model(path)
         return
     form = other_form(path)
     if not os.path.isfile(path):
         raise ModelError(f"there is no {path}{form}")
+    if is_model_file(path):
+        find_model(path)
+        return
     if is_ak_file(path):
         try:
             next(model_rows(path), None)
         except ArchiveError as error:
             raise ModelError(f"{path}: {error}") from None
         return
-    expected = f"{path}: expected the folder of a SavedModel, a zip or tar file of one, or a model table in an .ak file"
+    expected = (
+        f"{path}: expected the folder of a SavedModel, a {', '.join(MODEL_FILES)} file, a zip or tar file of one, or a model "
+        "table in an .ak file"
+    )
     if form or not (zipfile.is_zipfile(path) or tarfile.is_tarfile(path)):
         raise ModelError(expected + form)
     if zipfile.is_zipfile(path):
@@ -176,7 +199,7 @@ def check_model(path: str) -> None:
                 names = file.namelist()
         except ArchiveError as error:
             raise ModelError(f"{path}: {error}") from None
-        if not any(name.count("/") < 2 and os.path.basename(name) in SAVED_MODEL_FILES for name in names):
+        if not any(name.count("/") < 2 and name.lower().endswith((*SAVED_MODEL_FILES, *MODEL_FILES)) for name in names):
             raise ModelError(f"{expected}, found {', '.join(names[:5]) or 'nothing'}")
 
 

@@ -15,7 +15,7 @@ from akdl.wire import exchange_pb2 as akdl_dot_wire_dot_exchange__pb2
 from akdl.wire import task_pb2 as akdl_dot_wire_dot_task__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x61kdl/wire/serving.proto\x12\takdl.wire\x1a\x18\x61kdl/wire/exchange.proto\x1a\x14\x61kdl/wire/task.proto\"\x8e\x05\n\x07Serving\x12\r\n\x05model\x18\x01 \x01(\t\x12-\n\rinput_columns\x18\x02 \x03(\x0b\x32\x16.akdl.wire.TableColumn\x12.\n\x0eoutput_columns\x18\x03 \x03(\x0b\x32\x16.akdl.wire.TableColumn\x12\x10\n\x08\x66unction\x18\x04 \x01(\t\x12\x16\n\x0emodels_from_ms\x18\x05 \x01(\x03\x12\x15\n\rgraph_def_tag\x18\n \x01(\t\x12\x19\n\x11signature_def_key\x18\x0b \x01(\t\x12\x1c\n\x14input_signature_defs\x18\x0c \x03(\t\x12\x1d\n\x15output_signature_defs\x18\r \x03(\t\x12\x1a\n\x12\x63\x65lls_hold_batches\x18\x0e \x01(\x08\x12\x18\n\x10infer_batch_size\x18\x0f \x01(\r\x12\x19\n\x11infer_batch_bytes\x18\x10 \x01(\x04\x12\x1c\n\x14intra_op_parallelism\x18\x11 \x01(\r\x12\x10\n\x08\x64\x65\x66\x61ults\x18\x12 \x01(\t\x12\x15\n\rinfer_timeout\x18\x13 \x01(\x01\x12\x13\n\x0buser_params\x18\x14 \x01(\t\x12\x11\n\tmodel_col\x18\x15 \x01(\t\x12\x15\n\rmodel_key_col\x18\x16 \x01(\t\x12\x15\n\rdefault_model\x18\x17 \x01(\t\x12\x19\n\x11model_cache_bytes\x18\x18 \x01(\x04\x12\x16\n\x0e\x63\x61ndidate_path\x18\x19 \x01(\t\x12\x17\n\x0f\x63\x61ndidate_share\x18\x1a \x01(\x01\x12\x1e\n\x16model_stream_file_path\x18\x1b \x01(\t\x12\"\n\x1amodel_stream_scan_interval\x18\x1c \x01(\x01\"P\n\x0b\x44\x65scription\x12\x0e\n\x06load_s\x18\x04 \x01(\x01\x12#\n\x07\x66\x61ilure\x18\x05 \x01(\x0b\x32\x12.akdl.wire.Failure\x12\x0c\n\x04gpus\x18\x06 \x01(\t\"&\n\x06\x42\x61\x64Row\x12\x0b\n\x03row\x18\x01 \x01(\r\x12\x0f\n\x07message\x18\x02 \x01(\t\"\xa8\x01\n\nPrediction\x12\x1d\n\x04rows\x18\x01 \x01(\x0b\x32\x0f.akdl.wire.Rows\x12#\n\x08\x62\x61\x64_rows\x18\x02 \x03(\x0b\x32\x11.akdl.wire.BadRow\x12#\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x12.akdl.wire.Failure\x12\"\n\x07notices\x18\x04 \x03(\x0b\x32\x11.akdl.wire.Notice\x12\r\n\x05model\x18\x05 \x01(\r\"%\n\x06Notice\x12\r\n\x05level\x18\x01 \x01(\x05\x12\x0c\n\x04text\x18\x02 \x01(\t\"-\n\x07Notices\x12\"\n\x07notices\x18\x01 \x03(\x0b\x32\x11.akdl.wire.Notice\"$\n\x05Offer\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t2\xa3\x01\n\x07Predict\x12\x34\n\x08\x44\x65scribe\x12\x10.akdl.wire.Empty\x1a\x16.akdl.wire.Description\x12\x31\n\x07Predict\x12\x0f.akdl.wire.Rows\x1a\x15.akdl.wire.Prediction\x12/\n\x07Replace\x12\x10.akdl.wire.Offer\x1a\x12.akdl.wire.Noticesb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x61kdl/wire/serving.proto\x12\takdl.wire\x1a\x18\x61kdl/wire/exchange.proto\x1a\x14\x61kdl/wire/task.proto\"\xb8\x05\n\x07Serving\x12\r\n\x05model\x18\x01 \x01(\t\x12-\n\rinput_columns\x18\x02 \x03(\x0b\x32\x16.akdl.wire.TableColumn\x12.\n\x0eoutput_columns\x18\x03 \x03(\x0b\x32\x16.akdl.wire.TableColumn\x12\x10\n\x08\x66unction\x18\x04 \x01(\t\x12\x17\n\x0f\x66unction_folder\x18\x06 \x01(\t\x12\x16\n\x0emodels_from_ms\x18\x05 \x01(\x03\x12\x15\n\rgraph_def_tag\x18\n \x01(\t\x12\x19\n\x11signature_def_key\x18\x0b \x01(\t\x12\x1c\n\x14input_signature_defs\x18\x0c \x03(\t\x12\x1d\n\x15output_signature_defs\x18\r \x03(\t\x12\x1a\n\x12\x63\x65lls_hold_batches\x18\x0e \x01(\x08\x12\x18\n\x10infer_batch_size\x18\x0f \x01(\r\x12\x19\n\x11infer_batch_bytes\x18\x10 \x01(\x04\x12\x1c\n\x14intra_op_parallelism\x18\x11 \x01(\r\x12\x10\n\x08\x64\x65\x66\x61ults\x18\x12 \x01(\t\x12\x15\n\rinfer_timeout\x18\x13 \x01(\x01\x12\x13\n\x0buser_params\x18\x14 \x01(\t\x12\x11\n\tmodel_col\x18\x15 \x01(\t\x12\x15\n\rmodel_key_col\x18\x16 \x01(\t\x12\x15\n\rdefault_model\x18\x17 \x01(\t\x12\x19\n\x11model_cache_bytes\x18\x18 \x01(\x04\x12\x16\n\x0e\x63\x61ndidate_path\x18\x19 \x01(\t\x12\x17\n\x0f\x63\x61ndidate_share\x18\x1a \x01(\x01\x12\x1e\n\x16model_stream_file_path\x18\x1b \x01(\t\x12\"\n\x1amodel_stream_scan_interval\x18\x1c \x01(\x01\x12\x0f\n\x07trusted\x18\x1d \x01(\x08\"P\n\x0b\x44\x65scription\x12\x0e\n\x06load_s\x18\x04 \x01(\x01\x12#\n\x07\x66\x61ilure\x18\x05 \x01(\x0b\x32\x12.akdl.wire.Failure\x12\x0c\n\x04gpus\x18\x06 \x01(\t\"&\n\x06\x42\x61\x64Row\x12\x0b\n\x03row\x18\x01 \x01(\r\x12\x0f\n\x07message\x18\x02 \x01(\t\"\xa8\x01\n\nPrediction\x12\x1d\n\x04rows\x18\x01 \x01(\x0b\x32\x0f.akdl.wire.Rows\x12#\n\x08\x62\x61\x64_rows\x18\x02 \x03(\x0b\x32\x11.akdl.wire.BadRow\x12#\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x12.akdl.wire.Failure\x12\"\n\x07notices\x18\x04 \x03(\x0b\x32\x11.akdl.wire.Notice\x12\r\n\x05model\x18\x05 \x01(\r\"%\n\x06Notice\x12\r\n\x05level\x18\x01 \x01(\x05\x12\x0c\n\x04text\x18\x02 \x01(\t\"-\n\x07Notices\x12\"\n\x07notices\x18\x01 \x03(\x0b\x32\x11.akdl.wire.Notice\"$\n\x05Offer\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t2\xa3\x01\n\x07Predict\x12\x34\n\x08\x44\x65scribe\x12\x10.akdl.wire.Empty\x1a\x16.akdl.wire.Description\x12\x31\n\x07Predict\x12\x0f.akdl.wire.Rows\x1a\x15.akdl.wire.Prediction\x12/\n\x07Replace\x12\x10.akdl.wire.Offer\x1a\x12.akdl.wire.Noticesb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -23,19 +23,19 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'akdl.wire.serving_pb2', _gl
 if _descriptor._USE_C_DESCRIPTORS == False:
   DESCRIPTOR._options = None
   _globals['_SERVING']._serialized_start=87
-  _globals['_SERVING']._serialized_end=741
-  _globals['_DESCRIPTION']._serialized_start=743
-  _globals['_DESCRIPTION']._serialized_end=823
-  _globals['_BADROW']._serialized_start=825
-  _globals['_BADROW']._serialized_end=863
-  _globals['_PREDICTION']._serialized_start=866
-  _globals['_PREDICTION']._serialized_end=1034
-  _globals['_NOTICE']._serialized_start=1036
-  _globals['_NOTICE']._serialized_end=1073
-  _globals['_NOTICES']._serialized_start=1075
-  _globals['_NOTICES']._serialized_end=1120
-  _globals['_OFFER']._serialized_start=1122
-  _globals['_OFFER']._serialized_end=1158
-  _globals['_PREDICT']._serialized_start=1161
-  _globals['_PREDICT']._serialized_end=1324
+  _globals['_SERVING']._serialized_end=783
+  _globals['_DESCRIPTION']._serialized_start=785
+  _globals['_DESCRIPTION']._serialized_end=865
+  _globals['_BADROW']._serialized_start=867
+  _globals['_BADROW']._serialized_end=905
+  _globals['_PREDICTION']._serialized_start=908
+  _globals['_PREDICTION']._serialized_end=1076
+  _globals['_NOTICE']._serialized_start=1078
+  _globals['_NOTICE']._serialized_end=1115
+  _globals['_NOTICES']._serialized_start=1117
+  _globals['_NOTICES']._serialized_end=1162
+  _globals['_OFFER']._serialized_start=1164
+  _globals['_OFFER']._serialized_end=1200
+  _globals['_PREDICT']._serialized_start=1203
+  _globals['_PREDICT']._serialized_end=1366
 # @@protoc_insertion_point(module_scope)

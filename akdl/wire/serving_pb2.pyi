@@ -8,11 +8,12 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Serving(_message.Message):
-    __slots__ = ["model", "input_columns", "output_columns", "function", "models_from_ms", "graph_def_tag", "signature_def_key", "input_signature_defs", "output_signature_defs", "cells_hold_batches", "infer_batch_size", "infer_batch_bytes", "intra_op_parallelism", "defaults", "infer_timeout", "user_params", "model_col", "model_key_col", "default_model", "model_cache_bytes", "candidate_path", "candidate_share", "model_stream_file_path", "model_stream_scan_interval"]
+    __slots__ = ["model", "input_columns", "output_columns", "function", "function_folder", "models_from_ms", "graph_def_tag", "signature_def_key", "input_signature_defs", "output_signature_defs", "cells_hold_batches", "infer_batch_size", "infer_batch_bytes", "intra_op_parallelism", "defaults", "infer_timeout", "user_params", "model_col", "model_key_col", "default_model", "model_cache_bytes", "candidate_path", "candidate_share", "model_stream_file_path", "model_stream_scan_interval", "trusted"]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     INPUT_COLUMNS_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_COLUMNS_FIELD_NUMBER: _ClassVar[int]
     FUNCTION_FIELD_NUMBER: _ClassVar[int]
+    FUNCTION_FOLDER_FIELD_NUMBER: _ClassVar[int]
     MODELS_FROM_MS_FIELD_NUMBER: _ClassVar[int]
     GRAPH_DEF_TAG_FIELD_NUMBER: _ClassVar[int]
     SIGNATURE_DEF_KEY_FIELD_NUMBER: _ClassVar[int]
@@ -33,10 +34,12 @@ class Serving(_message.Message):
     CANDIDATE_SHARE_FIELD_NUMBER: _ClassVar[int]
     MODEL_STREAM_FILE_PATH_FIELD_NUMBER: _ClassVar[int]
     MODEL_STREAM_SCAN_INTERVAL_FIELD_NUMBER: _ClassVar[int]
+    TRUSTED_FIELD_NUMBER: _ClassVar[int]
     model: str
     input_columns: _containers.RepeatedCompositeFieldContainer[_task_pb2.TableColumn]
     output_columns: _containers.RepeatedCompositeFieldContainer[_task_pb2.TableColumn]
     function: str
+    function_folder: str
     models_from_ms: int
     graph_def_tag: str
     signature_def_key: str
@@ -57,7 +60,8 @@ class Serving(_message.Message):
     candidate_share: float
     model_stream_file_path: str
     model_stream_scan_interval: float
-    def __init__(self, model: _Optional[str] = ..., input_columns: _Optional[_Iterable[_Union[_task_pb2.TableColumn, _Mapping]]] = ..., output_columns: _Optional[_Iterable[_Union[_task_pb2.TableColumn, _Mapping]]] = ..., function: _Optional[str] = ..., models_from_ms: _Optional[int] = ..., graph_def_tag: _Optional[str] = ..., signature_def_key: _Optional[str] = ..., input_signature_defs: _Optional[_Iterable[str]] = ..., output_signature_defs: _Optional[_Iterable[str]] = ..., cells_hold_batches: bool = ..., infer_batch_size: _Optional[int] = ..., infer_batch_bytes: _Optional[int] = ..., intra_op_parallelism: _Optional[int] = ..., defaults: _Optional[str] = ..., infer_timeout: _Optional[float] = ..., user_params: _Optional[str] = ..., model_col: _Optional[str] = ..., model_key_col: _Optional[str] = ..., default_model: _Optional[str] = ..., model_cache_bytes: _Optional[int] = ..., candidate_path: _Optional[str] = ..., candidate_share: _Optional[float] = ..., model_stream_file_path: _Optional[str] = ..., model_stream_scan_interval: _Optional[float] = ...) -> None: ...
+    trusted: bool
+    def __init__(self, model: _Optional[str] = ..., input_columns: _Optional[_Iterable[_Union[_task_pb2.TableColumn, _Mapping]]] = ..., output_columns: _Optional[_Iterable[_Union[_task_pb2.TableColumn, _Mapping]]] = ..., function: _Optional[str] = ..., function_folder: _Optional[str] = ..., models_from_ms: _Optional[int] = ..., graph_def_tag: _Optional[str] = ..., signature_def_key: _Optional[str] = ..., input_signature_defs: _Optional[_Iterable[str]] = ..., output_signature_defs: _Optional[_Iterable[str]] = ..., cells_hold_batches: bool = ..., infer_batch_size: _Optional[int] = ..., infer_batch_bytes: _Optional[int] = ..., intra_op_parallelism: _Optional[int] = ..., defaults: _Optional[str] = ..., infer_timeout: _Optional[float] = ..., user_params: _Optional[str] = ..., model_col: _Optional[str] = ..., model_key_col: _Optional[str] = ..., default_model: _Optional[str] = ..., model_cache_bytes: _Optional[int] = ..., candidate_path: _Optional[str] = ..., candidate_share: _Optional[float] = ..., model_stream_file_path: _Optional[str] = ..., model_stream_scan_interval: _Optional[float] = ..., trusted: bool = ...) -> None: ...
 
 class Description(_message.Message):
     __slots__ = ["load_s", "failure", "gpus"]

@@ -32,7 +32,6 @@ from bridge.folders.program_folder import program_folder
 from bridge.folders.shipped import runs_elsewhere
 from bridge.schema import Schema
 from bridge.settings import Gathering
-from bridge.table_env import is_streaming
 from bridge.workarounds.java_text import java_text
 from bridge.workarounds.pyflink_defects import column_names
 
@@ -324,19 +323,15 @@ def _longs(numbers: Sequence[int]) -> Any:
 def _translated(table_env: StreamTableEnvironment, table: Table, with_updates: bool = False) -> Any:
     """Rows of a table as a Java stream: `toDataStream`, but with updates too.
 
-    In batch mode, two operators that copy each row go: one checks NOT NULL, one converts what has the type already. In streams
-    they stay, or savepoints of earlier versions would not find the states of sinks, whose names count all operators.
+    Two operators that copy each row go: one checks NOT NULL, one converts what has the type already.
     """
     jvm = get_gateway().jvm
     j_tenv = table_env._j_tenv
     catalogs = j_tenv.getCatalogManager()
     modes = jvm.org.apache.flink.table.connector.ChangelogMode
-    schema, in_batches = table._j_table.getResolvedSchema(), not is_streaming(table_env)
-    row_type = schema.toSourceRowDataType()
-    if in_batches:
-        inference = jvm.org.apache.flink.table.types.inference
-        nullable = to_jarray(inference.TypeTransformation, [inference.TypeTransformations.toNullable()])
-        row_type = jvm.org.apache.flink.table.types.utils.DataTypeUtils.transform(row_type, nullable)
+    schema, inference = table._j_table.getResolvedSchema(), jvm.org.apache.flink.table.types.inference
+    nullable = to_jarray(inference.TypeTransformation, [inference.TypeTransformations.toNullable()])
+    row_type = jvm.org.apache.flink.table.types.utils.DataTypeUtils.transform(schema.toSourceRowDataType(), nullable)
     loader = jvm.Thread.currentThread().getContextClassLoader()
     row_data = jvm.java.lang.Class.forName("org.apache.flink.table.data.RowData", False, loader)
     found = jvm.org.apache.flink.table.catalog.SchemaTranslator.createProducingResult(
@@ -349,8 +344,7 @@ def _translated(table_env: StreamTableEnvironment, table: Table, with_updates: b
         found.getPhysicalDataType().get(),
     )
     (rows,) = j_tenv.getPlanner().translate(jvm.java.util.Collections.singletonList(operation))
-    if in_batches:
-        (rows,) = rows.getInputs()
+    (rows,) = rows.getInputs()
     environment = j_tenv.execEnv()
     environment.addOperator(rows)
     return jvm.org.apache.flink.streaming.api.datastream.DataStream(environment, rows)

@@ -24,7 +24,7 @@ from google.protobuf import json_format
 from akdl.folders.private_file import private
 from akdl.process.preflight import NO_TENSORFLOW, UNUSABLE
 from akdl.serving.model import BATCH_ROWS, CALL, WatchedCall, stalled_file
-from akdl.storage.model_forms import ModelError
+from akdl.storage.model_forms import ModelError, kind_at
 from akdl.storage.model_place import PlacedModel, get_model
 from akdl.wire import Description, Empty, Failure, Notice, Notices, Offer, Prediction, Serving
 from akdl.wire.service import PREDICT_SERVICE
@@ -271,10 +271,12 @@ class ModelProcess:
             gpus = lease_for(settings.operator, settings.gpus, settings.start_timeout_s)
             if gpus is not None:
                 environment["CUDA_VISIBLE_DEVICES"] = gpus.visible
-            if settings.user_files:
-                serving.model, environment[NO_TENSORFLOW] = work, "1"
-            else:
-                serving.model = self._brought(self._model) if isinstance(self._model, PlacedModel) else self._model
+            model = self._brought(self._model) if isinstance(self._model, PlacedModel) else self._model
+            serving.model = model or work
+            if serving.function:
+                serving.function_folder = work
+            if serving.function or serving.model_key_col or kind_at(model):
+                environment[NO_TENSORFLOW] = "1"
             # The settings are in a file, because with thousands of columns they are too long for a
             # variable.
             serving_file = os.path.join(place, "serving.json")

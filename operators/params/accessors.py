@@ -14,8 +14,8 @@ _KINDS = {
     "SavedModelPredictStreamParams": (
         "operators that predict a stream with a SavedModel", catalog.SAVED_MODEL_PREDICT_STREAM,
     ),
-    "FunctionPredictParams": ("operators that predict with a function", catalog.FUNCTION_PREDICT),
-    "FunctionPredictStreamParams": ("operators that predict a stream with a function", catalog.FUNCTION_PREDICT_STREAM),
+    "AnyPredictParams": ("operators that predict with a model of any kind", catalog.ANY_PREDICT),
+    "AnyPredictStreamParams": ("operators that predict a stream with a model of any kind", catalog.ANY_PREDICT_STREAM),
     "KerasTrainParams": ("operators that train a Keras model of layers", catalog.KERAS_TRAIN),
     "KerasTrainerParams": ("pipeline stages that train a Keras model of layers", catalog.KERAS_TRAINER),
     "KerasPredictParams": ("operators that predict with a Keras model of layers", catalog.KERAS_PREDICT),

@@ -228,7 +228,7 @@ MODEL_CACHE_BYTES = Param(
 )
 CANDIDATE_PATH = Param(
     "candidatePath",
-    "SavedModel that predicts a share of the rows too, for columns `shadow_NAME`: a folder or archive that all hosts reach.",
+    "Model that predicts a share of the rows too, for columns `shadow_NAME`: a folder, file or archive that all hosts reach.",
     filled_text,
     None,
 )
@@ -243,20 +243,24 @@ RESUME_DIR = Param(
 ID_COL = Param("idCol", "With resumeDir: column of integers or texts whose values tell rows apart.", filled_text, None)
 MODEL_PATH = Param(
     "modelPath",
-    "Folder of a SavedModel, a zip or tar file of one, or a model table in an .ak file, at any address.",
+    "Folder of a SavedModel, a .keras, .onnx, .pt2 or TorchScript file, a zip or tar file of one, or a model table in an .ak "
+    "file, at any address.",
     filled_text,
 )
+MODEL_PLACE = replace(MODEL_PATH, default=None, doc=f"{MODEL_PATH.doc} With predictFn: any file or folder, for the function.")
+TRUSTED = Param("trusted", "Run code in the .keras file of modelPath, such as that of Lambda layers.", flag, False)
 PREDICT_FN = Param(
     "predictFn",
-    'A function, as "score.py:load", that is called once in each process, with userParams as arguments, and returns '
-    "`predict(batch)`, from a dict of arrays by column to a dict of the outputs; or the function itself, which travels as "
-    "source with the imports, functions and plain values that it uses.", predict_function,
+    'A function, as "score.py:load", that is called once for each model in each process, with the path of modelPath, if it is '
+    "set, and userParams as arguments, and returns `predict(batch)`, from a dict of arrays by column to a dict of the outputs; "
+    "or the function itself, which travels as source with the imports, functions and plain values that it uses.",
+    predict_function, None,
 )  # fmt: skip
 FUNCTION_PARAMS = replace(USER_PARAMS, doc="Arguments of the function by name: a JSON object.")
 MODEL_STREAM_FILE_PATH = Param(
     "modelStreamFilePath",
-    "Folder in which newer models appear, as SavedModel folders or zip or tar files of them; the newest takes over. Every host "
-    "has to have it.", filled_text, None,
+    "Folder in which newer models appear, as folders or files of modelPath; the newest takes over. Every host has to have it.",
+    filled_text, None,
 )  # fmt: skip
 SCAN_INTERVAL = Param("modelStreamScanInterval", "Seconds between looks into modelStreamFilePath.", some_seconds, 10.0)
 MODEL_STREAM_START_TIME = Param(
@@ -345,7 +349,7 @@ PREDICT = (
     MODEL_SCHEMA_STR, OUTPUT_SIGNATURE_DEFS, FED_COLS, INPUT_SIGNATURE_DEFS, SIGNATURE_DEF_KEY, GRAPH_DEF_TAG,
     RESERVED_COLS, DEFAULTS, INFER_BATCH_SIZE, INFER_BATCH_BYTES, MODEL_THREADS, ERROR_COL, CELLS_HOLD_BATCHES, PYTHON_ENV,
     ENV_VARS, GPUS_PER_MODEL, INFER_PROCESSES, PREDICT_START_TIMEOUT, PREDICT_STALL_TIMEOUT, INFER_TIMEOUT, PROGRESS,
-    ML_ENVIRONMENT_ID, MODEL_COL, *_KEYED,
+    ML_ENVIRONMENT_ID, MODEL_COL, TRUSTED, *_KEYED,
 )  # fmt: skip
 KERAS_TRAIN = (
     TENSOR_COL, LABEL_COL, LAYERS, OPTIMIZER, LEARNING_RATE, NUM_EPOCHS, BATCH_SIZE, VALIDATION_SPLIT, SAVE_BEST_ONLY,
@@ -359,15 +363,10 @@ KERAS_PREDICT = (
     PROGRESS, ML_ENVIRONMENT_ID,
 )  # fmt: skip
 SAVED_MODEL_PREDICT = (MODEL_PATH, *PREDICT, RESUME_DIR, ID_COL, *_SHADOW)
-_FUNCTION_PREDICT = (PREDICT_FN, USER_FILES, FUNCTION_PARAMS, *(
-    each for each in PREDICT if each not in (
-        OUTPUT_SIGNATURE_DEFS, INPUT_SIGNATURE_DEFS, SIGNATURE_DEF_KEY, GRAPH_DEF_TAG, MODEL_THREADS, CELLS_HOLD_BATCHES,
-        *_KEYED,
-    )
-))  # fmt: skip
+_ANY_PREDICT = (MODEL_PLACE, PREDICT_FN, USER_FILES, FUNCTION_PARAMS, *PREDICT, *_SHADOW)
 _OF_STREAMS = (MODEL_STREAM_FILE_PATH, SCAN_INTERVAL, MODEL_STREAM_START_TIME, PREDICT_WAIT, CHUNK_ROWS)
-FUNCTION_PREDICT = (*_FUNCTION_PREDICT, RESUME_DIR, ID_COL)
-FUNCTION_PREDICT_STREAM = (*_FUNCTION_PREDICT, PREDICT_WAIT, CHUNK_ROWS)
+ANY_PREDICT = (*_ANY_PREDICT, RESUME_DIR, ID_COL)
+ANY_PREDICT_STREAM = (*_ANY_PREDICT, *_OF_STREAMS)
 SAVED_MODEL_PREDICT_STREAM = (MODEL_PATH, *PREDICT, *_SHADOW, *_OF_STREAMS)
 PREDICT_STREAM = (*PREDICT, MODEL_FILE_PATH, *_OF_STREAMS)
 # Of a trainer, which trains with some columns and parameters and predicts with others.

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from akdl.storage.ak_records import is_ak_file
 from akdl.storage.files import FileError, fetch, file_states, is_remote, local_path, place_of, sha256_of
 from akdl.storage.model_archive import unpack
-from akdl.storage.model_forms import ModelError, find_saved_model
+from akdl.storage.model_forms import ModelError, find_model, is_model_file
 from akdl.storage.model_place import ModelFolder, PlacedModel, check_model, get_model, named_model
 from bridge.exceptions import refused_at
 from bridge.folders.program_folder import named_by_content, scratch_folder
@@ -41,34 +41,40 @@ def packed_rows(rows: Iterable[tuple[int, str]], model_dir: str | None = None) -
         return _pack(unpack(rows, os.path.join(place, "unpacked")), place)
 
 
-def packed_model(where: str, address: str, has_keys: bool = False) -> str:
-    """Pack the model at an address, or a folder of several, as a file that travels with jobs; errors begin with `where`."""
+def packed_model(where: str, address: str, is_any: bool = False) -> str:
+    """Pack the model at an address as a file that travels with jobs; errors begin with `where`.
+
+    A place `is_any` that has a folder of models, one for each key, or what the function of a user loads.
+    """
     with refused_at(where, FileError, ModelError), scratch_folder() as place:
         path = fetch(address, place)
-        if not has_keys:
+        if not is_any:
             check_model(path)
         # An archive travels as it is. Packing it again would cost time and would change its
         # checksum, which identifies the model.
-        if os.path.isfile(path) and not is_ak_file(path):
+        if os.path.isfile(path) and not (is_ak_file(path) or is_model_file(path)):
             return named_by_content(path, "model")[0]
-        if has_keys:
+        if is_any and os.path.isdir(path):
             return _pack(path, place)
         folder = ModelFolder(path)
         try:
-            return _pack(find_saved_model(folder.path), place)
+            return _pack(find_model(folder.path), place)
         finally:
             folder.remove()
 
 
-def model_for_job(operator: str, parameter: str, address: str, is_elsewhere: bool, has_keys: bool = False) -> str:
-    """Path of a model for a job: a file that travels, or a path on hosts. Anything that is not a model is refused now."""
+def model_for_job(operator: str, parameter: str, address: str, is_elsewhere: bool, is_any: bool = False) -> str:
+    """Path of a model for a job: a file that travels, or a path on hosts. Anything that is not a model is refused now.
+
+    See `packed_model` for `is_any`.
+    """
     where = f"{operator}: {parameter}"
     with refused_at(where, FileError, ModelError):
         path = place_of(address)
         # Hosts read the models that they need at an address of many.
-        if (is_remote(address) and not has_keys) or (is_elsewhere and os.path.exists(path)):
-            return packed_model(where, address, has_keys)
-    if not (has_keys and os.path.exists(path)):
+        if (is_remote(address) and not is_any) or (is_elsewhere and os.path.exists(path)):
+            return packed_model(where, address, is_any)
+    if not (is_any and os.path.exists(path)):
         refuse_other_models(operator, parameter, address, is_elsewhere)
     return path
 
@@ -101,6 +107,13 @@ def content_of(path: str) -> object:
     return sha256_of(path) if os.path.isfile(path) else path
 
 
-def _pack(saved_model: str, place: str) -> str:
-    """Pack a folder as a zip file in the program's folder and return its path."""
-    return named_by_content(shutil.make_archive(os.path.join(place, "packed"), "zip", saved_model), "model")[0]
+def _pack(model: str, place: str) -> str:
+    """Pack a folder or file as a zip file in the program's folder and return its path."""
+    path = os.path.join(place, "packed.zip")
+    if os.path.isdir(model):
+        shutil.make_archive(path[: -len(".zip")], "zip", model)
+    else:
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+            for each in filter(os.path.exists, (model, f"{model}.data")):  # PyTorch writes weights of ONNX to a second file
+                file.write(each, os.path.basename(each))
+    return named_by_content(path, "model")[0]

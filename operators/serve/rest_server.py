@@ -1,4 +1,4 @@
-"""`akdl serve MODEL`: a saved pipeline or a SavedModel, for clients of TensorFlow Serving's REST API.
+"""`akdl serve MODEL`: a saved pipeline or a model, for clients of TensorFlow Serving's REST API.
 
 One process: the event loop carries requests and answers, a thread reads and writes the JSON of large ones, and one predicts.
 SIGTERM and Ctrl-C end it: requests under way get some seconds, and a batch that takes longer ends with the process.
@@ -22,11 +22,13 @@ import zlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from akdl.serving.functions import described
 from akdl.serving.loaded_model import ServingError, Signature
 from akdl.serving.model import ServedModel
+from akdl.serving.model_store import load
 from akdl.serving.saved_model import SavedModel, read_signatures
 from akdl.storage.files import name_of
 from akdl.storage.model_forms import ModelError
@@ -72,7 +74,7 @@ _OPTIONS: list[tuple[str, str | float | None, str]] = [
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until a signal comes."""
     parser = argparse.ArgumentParser(prog="akdl serve", description="Serve a model as TensorFlow Serving's REST API does.")
-    parser.add_argument("model", metavar="MODEL", help="SavedModel, folder of numbered ones, archive, or saved pipeline")
+    parser.add_argument("model", metavar="MODEL", help="folder or file of a model, numbered ones, archive, or saved pipeline")
     for name, default, text in _OPTIONS:
         parser.add_argument(f"--{name}", default=default, type=str if default is None else type(default), help=text)
     parser.add_argument("--trusted", action="store_true", help="accept parameters of a pipeline that name code, hosts or files")
@@ -149,7 +151,7 @@ class _Served(NamedTuple):
 
 
 def _load(given: argparse.Namespace) -> _Served:
-    """Load a saved pipeline (`--columns`) or a SavedModel, of a folder of versions the highest."""
+    """Load a saved pipeline (`--columns`) or a model, of a folder of versions the highest."""
     path, key = given.model, given.signature
     name = given.name or name_of(path.rstrip("/")).partition(".")[0]
     if given.columns is not None:
@@ -160,8 +162,9 @@ def _load(given: argparse.Namespace) -> _Served:
     versions = [each for each in os.listdir(path) if each.isascii() and each.isdigit()] if os.path.isdir(path) else []
     latest = max(versions, key=int, default="")
     folder = ModelFolder(os.path.join(path, latest) if latest else path)
-    model = SavedModel(folder.path, Serving(signature_def_key=key))
-    target = Target(name, str(int(latest or 1)), model.signature, read_signatures(folder.path)[model.tags])
+    model = load(folder.path, Serving(signature_def_key=key, trusted=given.trusted))
+    known = read_signatures(folder.path)[model.tags] if isinstance(model, SavedModel) else {key: model.signature}
+    target = Target(name, str(int(latest or 1)), replace(model.signature, key=key), known)
     values = ServedModel(model, Serving(cells_hold_batches=True)).predict_collecting
     rows = ServedModel(model, Serving()).predict_collecting if target.has_rows else values
     return _Served(target, rows, values, folder.remove)

@@ -46,7 +46,9 @@ def make(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Make:
         text = whole or f"import numpy as np\ndef load():\n    def predict(batch):\n{lines}\n    return predict\n"
         (tmp_path / f"{name}.py").write_text(text)
         columns, results = ([TableColumn(name=n, type=t) for n, t in map(str.split, s.split(", "))] for s in (inputs, outputs))
-        serving = Serving(function=f"{name}.py:load", input_columns=columns, output_columns=results, **settings)
+        serving = Serving(
+            function=f"{name}.py:load", function_folder=str(tmp_path), input_columns=columns, output_columns=results, **settings
+        )
         serving.user_params = json.dumps(params) if params else ""
         return models.StrictModel(FunctionModel(str(tmp_path), serving), serving, *options)
 

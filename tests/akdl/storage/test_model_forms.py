@@ -25,7 +25,7 @@ KERAS, WEIGHTS, FUNCTION = (
         (["m.weights.h5"], "", f": m.weights.h5 {WEIGHTS}"),
         (["checkpoint", "ckpt-1.index", "ckpt-1.data-00000-of-00001"], "", f": checkpoint {WEIGHTS}"),
         (["ckpt-1.index", "ckpt-1.data-00000-of-00001"], "ckpt-1", f": ckpt-1.index {WEIGHTS}"),
-        (["m.onnx"], "m.onnx", f": m.onnx {FUNCTION}"),
+        (["m.onnx"], "m.onnx", ""),
         (["m.joblib", "a.txt"], "", f": m.joblib {FUNCTION}"),
         (["a.txt"], "a.txt", ""),
         ([], "", ""),

@@ -13,7 +13,7 @@ from operators.params.saved import HARMLESS, saved_params
 SCHEMA = {"outputSchemaStr": "y FLOAT"}
 HARMFUL = {
     "modelPath", "modelFilePath", "modelStreamFilePath", "modelStreamStartTime", "pythonEnv", "envVars", "candidatePath",
-    "candidateShare",
+    "candidateShare", "trusted",
 }  # fmt: skip
 
 

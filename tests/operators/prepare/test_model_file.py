@@ -13,7 +13,8 @@ import pytest
 from pyflink.table import StreamTableEnvironment
 
 from akdl.storage.model_archive import pack
-from akdl.storage.model_place import PlacedModel, named_model, put_model
+from akdl.storage.model_forms import kind_at
+from akdl.storage.model_place import ModelFolder, PlacedModel, named_model, put_model
 from bridge.exceptions import ConfigurationError
 from bridge.folders.program_folder import program_folder
 from bridge.schema import Schema
@@ -97,12 +98,12 @@ def test_path_of_a_model_is_checked_before_a_job(tmp_path: pathlib.Path, model: 
     assert model_for_job("Op", "modelPath", missing, True) == missing, "the hosts may have it"
     assert model_for_job("Op", "modelPath", str(model), False) == str(model)
     assert model_for_job("Op", "modelPath", str(tmp_path), False, has_keys=True) == str(tmp_path)
-    (tmp_path / "m.keras").write_bytes(b"")
+    (tmp_path / "m.h5").write_bytes(b"")
     for is_elsewhere in (False, True):
-        with pytest.raises(ConfigurationError, match="Op: modelPath: .*: m.keras is a model in a format of Keras: save it"):
-            model_for_job("Op", "modelPath", str(tmp_path / "m.keras"), is_elsewhere)
-        with pytest.raises(ConfigurationError, match="Op: candidatePath: .*: m.keras is a model in a format of Keras"):
-            refuse_other_models("Op", "candidatePath", f"file://{tmp_path}/m.keras", is_elsewhere)
+        with pytest.raises(ConfigurationError, match="Op: modelPath: .*: m.h5 is a model in a format of Keras: save it"):
+            model_for_job("Op", "modelPath", str(tmp_path / "m.h5"), is_elsewhere)
+        with pytest.raises(ConfigurationError, match="Op: candidatePath: .*: m.h5 is a model in a format of Keras"):
+            refuse_other_models("Op", "candidatePath", f"file://{tmp_path}/m.h5", is_elsewhere)
 
 
 def test_what_is_no_model(tmp_path: pathlib.Path) -> None:
@@ -143,3 +144,28 @@ def test_a_model_in_model_dir_is_known_by_its_place(model: pathlib.Path, tmp_pat
     assert graph_in(path) == str(model.parent)
     assert placed_model(path) == PlacedModel(named_model(text), where)
     assert placed_model(packed_model("here", str(model))) is None
+
+
+def test_files_travel_with_their_names(tmp_path: pathlib.Path) -> None:
+    for name in ("m.onnx", "m.onnx.data", "m.pkl"):
+        (tmp_path / name).write_text(name)
+    packed = packed_model("here", str(tmp_path / "m.onnx"))
+    with zipfile.ZipFile(packed) as file:
+        assert sorted(file.namelist()) == ["m.onnx", "m.onnx.data"], "PyTorch writes weights to a second file"
+    assert kind_at(packed) == kind_at(str(tmp_path)) == ".onnx"
+    with pytest.raises(ConfigurationError, match=r"here: .*m.pkl is a model of another framework: .*predictFn"):
+        packed_model("here", str(tmp_path / "m.pkl"))
+    folder = ModelFolder(packed_model("here", str(tmp_path / "m.pkl"), of_function=True), of_function=True)
+    with open(folder.path) as content:
+        assert os.path.basename(folder.path) == content.read() == "m.pkl"
+    folder.remove()
+
+
+@pytest.mark.fault("data", "A PyTorch file of weights is refused before the job starts")
+def test_a_file_of_torch_save_is_refused(tmp_path: pathlib.Path) -> None:
+    with zipfile.ZipFile(tmp_path / "m.pt", "w") as file:
+        file.writestr("m/data.pkl", "")
+    with pytest.raises(
+        ConfigurationError, match=r"Op: modelPath: .*m.pt is not TorchScript: save the model with torch.export.save"
+    ):
+        model_for_job("Op", "modelPath", str(tmp_path / "m.pt"), False)

@@ -1,0 +1,1 @@
+"""Kinds of models that are one file."""

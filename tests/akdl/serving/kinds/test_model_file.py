@@ -1,0 +1,62 @@
+"""Models in files of any framework that this Python has; the others in tests/e2e/test_kinds.py."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+from akdl.serving.kinds.model_file import KINDS, missing_package
+from akdl.serving.loaded_model import ServingError
+from akdl.serving.model_store import ModelStore
+from akdl.storage.model_forms import ModelError
+from akdl.wire import Serving, TableColumn
+from tests.support import kinds
+
+
+def predicted(path: str, x: Any, **settings: Any) -> tuple[Any, Any]:
+    columns = [TableColumn(name=name, type="FLOAT") for name in ("x", "y")]
+    store = ModelStore(Serving(model=path, input_columns=columns[:1], output_columns=columns[1:], **settings))
+    results, bad, _ = store.predict({"x": x}, len(x))
+    store.close()
+    return results["y"], bad
+
+
+@pytest.mark.tf
+@pytest.mark.parametrize("name", KINDS)
+def test_columns_of_files(name: str, tmp_path: pathlib.Path) -> None:
+    kind = kinds.Kind(name, tmp_path)
+    if not kind.is_here:
+        pytest.skip("of another Python")
+    path = kind.scaled(2.0)
+    for place in (path, str(tmp_path)):
+        results, bad = predicted(place, np.array([1.5, 2.0], "f4"))
+        assert np.asarray(results).tolist() == [3.0, 4.0] and not bad
+    results, bad = predicted(path, [1.0, None])
+    assert list(results) == [2.0, None] and [row for row, _ in bad] == [1]
+    pathlib.Path(path).write_bytes(b"damaged")
+    with pytest.raises(ModelError, match=f"scaled_2{name} (cannot be loaded|is not TorchScript)"):
+        predicted(path, [1.0])
+
+
+@pytest.mark.tf
+@pytest.mark.fault("data", "Code in a .keras file does not run unless the file is trusted")
+def test_code_in_a_keras_file_runs_only_if_it_is_trusted(tmp_path: pathlib.Path) -> None:
+    keras = pytest.importorskip("keras")
+    path = str(tmp_path / "m.keras")
+    keras.Sequential([keras.Input([1]), keras.layers.Lambda(lambda x: 3 * x)]).save(path)
+    with pytest.raises(ModelError, match="(?s)m.keras cannot be loaded: .*trusted=True"):
+        predicted(path, np.ones(1, "f4"))
+    assert np.asarray(predicted(path, np.ones(1, "f4"), trusted=True)[0]).tolist() == [3.0]
+
+
+def test_a_missing_framework_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    monkeypatch.setitem(KINDS, ".onnx", ("no_such_package", KINDS[".onnx"][1]))  # type: ignore[misc]
+    (tmp_path / "m.onnx").touch()
+    with pytest.raises(
+        ServingError, match=r"m.onnx: a .onnx file needs the package no_such_package, .* the extra no_such_package of"
+    ):
+        predicted(str(tmp_path / "m.onnx"), [1.0])
+    assert not missing_package("") and not missing_package(".txt")

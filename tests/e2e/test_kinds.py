@@ -1,0 +1,108 @@
+"""Every kind of model through every door, with models of one multiplication."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from operators import (
+    BatchOperator,
+    LocalPredictor,
+    MemSourceBatchOp,
+    MemSourceStreamOp,
+    PipelineModel,
+    PredictBatchOp,
+    Predictor,
+    PredictStreamOp,
+    getMLEnv,
+    model_function,
+    resetEnv,
+    useLocalEnv,
+)
+from operators.serve.rest_server import _load
+from tests.e2e.stream_jobs import all_rows
+from tests.support import kinds
+
+pytestmark = [pytest.mark.flink, pytest.mark.tf]
+ROWS = [(1, "a", 0.5), (2, "b", 1.5), (3, "b", None)]
+COLUMNS = "id INT, k STRING, x FLOAT"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _local_env() -> Iterator[None]:
+    useLocalEnv(1)
+    yield
+    resetEnv()
+
+
+@pytest.fixture(params=kinds.KINDS)
+def kind(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> kinds.Kind:
+    return kinds.Kind(request.param, tmp_path)
+
+
+def test_every_kind_has_every_power(kind: kinds.Kind, tmp_path: pathlib.Path) -> None:
+    two, three = kind.scaled(2.0), kind.scaled(3.0)
+    kind.scaled(4.0, "keys/a")
+    kind.scaled(5.0, "keys/b")
+    params: dict[str, Any] = {
+        **kind.params, "outputSchemaStr": "y DOUBLE", "selectedCols": ["x"], "reservedCols": ["id"], "errorCol": "why",
+        "inferTimeout": 60.0, "modelCol": "m",
+    }  # fmt: skip
+    rows = MemSourceBatchOp(ROWS, COLUMNS)
+    pipeline = str(tmp_path / "pipeline.akdl")
+    PipelineModel(Predictor(modelPath=two, **params)).save(pipeline)
+    loaded = PipelineModel.load(pipeline, trusted=True)
+    loaded.getTransformers()[0]._values.update({name: params[name] for name in ("pythonEnv",) if name in params})
+    score = model_function(
+        str(params.get("predictFn", two)), "x FLOAT", "y DOUBLE", errorCol="why",
+        **({"modelPath": two, "userParams": {"power": 2}} if kind.name == "function" else {}),
+        **{name: params[name] for name in ("pythonEnv",) if name in params},
+    )  # fmt: skip
+    getMLEnv().btenv.create_temporary_function("score", score)
+    results = [
+        rows.link(PredictBatchOp(
+            modelPath=two, candidatePath=three, candidateShare=1.0, resumeDir=str(tmp_path / "resumed"), idCol="id", **params
+        )).select("id, y, why, shadow_y AS other, m"),
+        rows.link(PredictBatchOp(modelPath=str(tmp_path / "keys"), modelKeyCol="k", **params)).select(
+            "id, y, why, 0 * y AS other, m"
+        ),
+        loaded.transform(rows).select("id, y, why, 0 * y AS other, m"),
+        rows.select("id, score(x) AS s").select("id, s.y AS y, s.why AS why, 0 * s.y AS other, '' AS m"),
+    ]  # fmt: skip
+    table = results[0].getOutputTable()
+    for each in results[1:]:
+        table = table.union_all(each.getOutputTable())
+    found = sorted(BatchOperator.fromTable(table).collectToDataframe().itertuples(index=False, name=None), key=repr)
+    good = sorted((row[0], row[1]) for row in found if row[0] < 3)
+    power = 4.0 if kind.name == "function" else 2.0
+    assert good == sorted([(1, 1.0), (2, 3.0), (1, 2.0), (2, 7.5), (1, 1.0), (2, 3.0), (1, power / 2), (2, power * 1.5)])
+    assert {(1, 1.5), (2, 4.5)} <= {(row[0], row[3]) for row in found}, "of the candidate"
+    assert all("got null" in row[2] for row in found if row[0] == 3) and len(found) == 12
+    assert list((tmp_path / "resumed").glob("*/part-*.feather"))
+    stream = MemSourceStreamOp(ROWS, COLUMNS)
+    kind.scaled(6.0, "newer/1717171717")
+    newer = PredictStreamOp(
+        modelPath=two,
+        modelStreamFilePath=str(tmp_path / "newer"),
+        modelStreamStartTime="2000-01-01 00:00:00",
+        chunkWait=0.1,
+        **params,
+    )
+    assert {row[:2] for row in all_rows(stream.link(newer))} == {(1, 3.0), (2, 9.0), (3, None)}
+    if kind.is_here:
+        with LocalPredictor(pipeline, COLUMNS, trusted=True) as predictor:
+            assert predictor.map((1, "a", 0.5))[:2] == (1, 1.0)
+        arguments = {"model": two, "columns": None, "signature": "serving_default", "name": None, "trusted": False}
+        if kind.name == "function":
+            arguments.update(model=pipeline, columns=COLUMNS, trusted=True)
+        served = _load(argparse.Namespace(**arguments))
+        asked = {tensor.key: [0.5] for tensor in served.target.signature.inputs if tensor.key not in ("id", "k")}
+        if kind.name == "function":
+            asked.update(id=[1], k=["a"])
+        answer, bad = served.predict(asked, 1)
+        assert not bad and [float(cells[0]) for name, cells in answer.items() if name not in ("id", "m")] == [1.0]
+        served.close()

@@ -1,0 +1,107 @@
+"""A model of each kind, y = factor * x, made by a Python that has its framework.
+
+That is the Python of the tests, or one of AKDL_TEST_MODELS, interpreters with colons between them (`make test-models`).
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import pathlib
+import struct
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests.support.environment import ENVIRONMENT
+
+_TORCH = """
+import sys, torch
+
+class Scaled(torch.nn.Module):
+    def __init__(self, factor):
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, x):
+        return x * self.factor
+
+scaled = Scaled(float(sys.argv[2]))
+"""
+_MAKERS = {
+    "SavedModel": """
+import sys, tensorflow as tf
+
+scaled = tf.Module()
+scaled.f = tf.function(lambda x: {"y": float(sys.argv[2]) * x}, [tf.TensorSpec([None], name="x")])
+tf.saved_model.save(scaled, sys.argv[1], scaled.f.get_concrete_function())
+""",
+    ".keras": """
+import os, sys
+os.environ.setdefault("KERAS_BACKEND", "jax")
+import keras
+
+keras.Sequential([keras.Input([1]), keras.layers.Rescaling(float(sys.argv[2]))]).save(sys.argv[1])
+""",
+    ".pt2": _TORCH + "n = torch.export.Dim('n')\n"
+    "torch.export.save(torch.export.export(scaled, (torch.ones(3),), dynamic_shapes=({0: n},)), sys.argv[1])",
+    ".pt": _TORCH + "torch.jit.save(torch.jit.trace(scaled, torch.ones(3)), sys.argv[1])",
+}
+_PACKAGES = {"SavedModel": "tensorflow", ".keras": "keras", ".onnx": "onnxruntime", ".pt2": "torch", ".pt": "torch"}
+KINDS = (*_PACKAGES, "function")
+# Of onnx.helper: a node Mul with the input x of [n] and the constant w, whose four bytes follow.
+_ONNX = (
+    b'\x08\x08:F\n\x0e\n\x01x\n\x01w\x12\x01y"\x03Mul\x12\x01g*\r\x08\x01\x10\x01"\x04',
+    b"B\x01wZ\x10\n\x01x\x12\x0b\n\t\x08\x01\x12\x05\n\x03\x12\x01nb\x10\n\x01y\x12\x0b\n\t\x08\x01\x12\x05\n\x03\x12\x01n"
+    b"B\x04\n\x00\x10\x11",
+)
+_FUNCTION = """
+import pathlib
+
+def load(path, power=1):
+    factor = float(pathlib.Path(path, "factor").read_text()) ** power
+    return lambda batch: {"y": factor * batch["x"]}
+"""
+
+
+class Kind:
+    """A kind of model, which is made in a folder; skips the test where no Python has its framework."""
+
+    def __init__(self, name: str, folder: pathlib.Path) -> None:
+        self.name, self._folder = name, folder
+        self.python = _python_with(_PACKAGES.get(name, "numpy"))
+        self.is_here = self.python == sys.executable
+        self.params: dict[str, Any] = {} if self.is_here else {"pythonEnv": self.python}
+        if name == "function":
+            (folder / "score.py").write_text(_FUNCTION)
+            self.params.update(predictFn=f"{folder}/score.py:load", userParams={"power": 1})
+
+    def scaled(self, factor: float, place: str = "") -> str:
+        """Path of a model; `place` is its path without an ending."""
+        ending = self.name if self.name.startswith(".") else ""
+        path = self._folder / f"{place or f'scaled_{factor:g}'}{ending}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if self.name == "function":
+            path.mkdir()
+            (path / "factor").write_text(str(factor))
+        elif self.name == ".onnx":
+            path.write_bytes(struct.pack("<f", factor).join(_ONNX))
+        else:
+            command = [self.python, "-W", "ignore", "-c", _MAKERS[self.name], str(path), str(factor)]
+            subprocess.run(command, env=dict(ENVIRONMENT), check=True, capture_output=True)
+        return str(path)
+
+
+@functools.cache
+def _has(python: str, package: str) -> bool:
+    code = f"import importlib.util as u, sys; sys.exit(u.find_spec({package!r}) is None)"
+    return subprocess.run([python, "-c", code]).returncode == 0
+
+
+def _python_with(package: str) -> str:
+    for python in (sys.executable, *filter(None, os.environ.get("AKDL_TEST_MODELS", "").split(":"))):
+        if _has(python, package):
+            return python
+    pytest.skip(f"no Python of the tests has the package {package}: make test-models")
