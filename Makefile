@@ -5,7 +5,7 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: setup demo bench test durations test-unit test-process test-tf test-flink test-slow test-network test-kafka test-goodput test-benchmarks test-flinks test-installs test-versions test-jars coverage fuzz simulate soak soak-kafka check fmt proto docs docs-links pictures screenshots versions release dist clean
+.PHONY: setup demo bench test durations test-unit test-process test-tf test-flink test-slow test-models test-network test-kafka test-goodput test-benchmarks test-flinks test-installs test-versions test-jars coverage fuzz simulate soak soak-kafka check fmt proto docs docs-links pictures screenshots versions release dist clean
 
 STUBS := operators/params/accessors.pyi
 
@@ -67,6 +67,13 @@ test-tf: setup
 
 test-flink: setup
 	$(PYTEST) -m 'flink and not (cluster or slow)'
+
+# Models of all kinds, with a Python that has their frameworks, which needs a package index.
+MODELS := build/models/bin/python
+test-models: setup
+	[ -x $(MODELS) ] || $(BIN)/uv venv --quiet --python $(BIN)/python build/models
+	$(BIN)/uv pip install --quiet --python $(MODELS) --editable '.[keras,onnxruntime,torch]'
+	AKDL_TEST_MODELS=$(CURDIR)/$(MODELS) $(PYTEST) tests/akdl/serving/kinds tests/e2e/test_kinds.py
 
 # Hosts whose network fails, and stopped Python workers, with the times of real jobs; minutes, mostly of waiting.
 test-network: setup

@@ -92,6 +92,9 @@ TENSORFLOW_SIDE_WITH_GPU = [
 # For addresses such as s3://bucket/model.zip; each storage has a package of its own, which fsspec names when it is missing.
 MORE_FILES = ["fsspec>=2022.11"]
 
+# For files of models, in the Python that predicts; Keras 3 needs TensorFlow, JAX or PyTorch too.
+MODEL_FILES = {"keras": ["keras>=2.15"], "onnxruntime": ["onnxruntime>=1.16"], "torch": ["torch>=2.5"]}
+
 # For groupTls, where jobs are made.
 GROUP_TLS = ['cryptography>=46.0.7; python_version < "3.11"', 'cryptography>=50; python_version >= "3.11"']
 
@@ -132,6 +135,7 @@ DEVELOPMENT = [
     "pandas-stubs<2.3",
     "pre-commit>=4",
     *MORE_FILES,
+    *MODEL_FILES["onnxruntime"],
     *GROUP_TLS,
     *SERVING,
     "myst-parser>=2",  # pages in Markdown
@@ -211,6 +215,7 @@ setup(
         "files": MORE_FILES,
         "serve": SERVING,
         "tls": GROUP_TLS,
+        **MODEL_FILES,
         "dev": DEVELOPMENT,
     },
     zip_safe=False,

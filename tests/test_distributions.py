@@ -87,7 +87,7 @@ def test_both_ways_to_a_wheel_give_the_same_files(
     assert (metadata["Name"], metadata["Version"], metadata["Requires-Python"]) == ("akdl", akdl.__version__, ">=3.7")
     assert "Apache-2.0" in (metadata["License-Expression"], metadata["License"]) and any("/LICENSE" in name for name in one)
     extras = {name.replace(".", "-") for name in metadata.get_all("Provides-Extra")}  # as newer setuptools write them
-    assert extras == {"dev", "files", "flink", "flink-1-20", "serve", "tf", "tf-gpu", "tls"}
+    assert extras == {"dev", "files", "flink", "flink-1-20", "keras", "onnxruntime", "serve", "tf", "tf-gpu", "tls", "torch"}
     assert "Programming Language :: Python :: 3.11" in metadata.get_all("Classifier")
     assert str(metadata.get_payload()).startswith("# akdl: TensorFlow scripts as Flink operators")
     assert commands.count(" = ") == 1 and "akdl = akdl.__main__:main" in commands
