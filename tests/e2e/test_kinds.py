@@ -45,9 +45,7 @@ def kind(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> kinds.Kind:
 
 
 def test_every_kind_has_every_power(kind: kinds.Kind, tmp_path: pathlib.Path) -> None:
-    two, three = kind.scaled(2.0), kind.scaled(3.0)
-    kind.scaled(4.0, "keys/a")
-    kind.scaled(5.0, "keys/b")
+    two, three, *_ = kind.scaled(two=2.0, three=3.0, keys__a=4.0, keys__b=5.0, newer__1717171717=6.0)
     params: dict[str, Any] = {
         **kind.params, "outputSchemaStr": "y DOUBLE", "selectedCols": ["x"], "reservedCols": ["id"], "errorCol": "why",
         "inferTimeout": 60.0, "modelCol": "m",
@@ -84,7 +82,6 @@ def test_every_kind_has_every_power(kind: kinds.Kind, tmp_path: pathlib.Path) ->
     assert all("got null" in row[2] for row in found if row[0] == 3) and len(found) == 12
     assert list((tmp_path / "resumed").glob("*/part-*.feather"))
     stream = MemSourceStreamOp(ROWS, COLUMNS)
-    kind.scaled(6.0, "newer/1717171717")
     newer = PredictStreamOp(
         modelPath=two,
         modelStreamFilePath=str(tmp_path / "newer"),

@@ -28,26 +28,29 @@ class Scaled(torch.nn.Module):
     def forward(self, x):
         return x * self.factor
 
-scaled = Scaled(float(sys.argv[2]))
-"""
+for path, factor in zip(sys.argv[1::2], map(float, sys.argv[2::2])):"""
 _MAKERS = {
     "SavedModel": """
 import sys, tensorflow as tf
 
-scaled = tf.Module()
-scaled.f = tf.function(lambda x: {"y": float(sys.argv[2]) * x}, [tf.TensorSpec([None], name="x")])
-tf.saved_model.save(scaled, sys.argv[1], scaled.f.get_concrete_function())
+for path, factor in zip(sys.argv[1::2], map(float, sys.argv[2::2])):
+    scaled = tf.Module()
+    scaled.f = tf.function(lambda x, factor=factor: {"y": factor * x}, [tf.TensorSpec([None], name="x")])
+    tf.saved_model.save(scaled, path, scaled.f.get_concrete_function())
 """,
     ".keras": """
 import os, sys
 os.environ.setdefault("KERAS_BACKEND", "jax")
 import keras
 
-keras.Sequential([keras.Input([1]), keras.layers.Rescaling(float(sys.argv[2]))]).save(sys.argv[1])
+for path, factor in zip(sys.argv[1::2], map(float, sys.argv[2::2])):
+    keras.Sequential([keras.Input([1]), keras.layers.Rescaling(factor)]).save(path)
 """,
-    ".pt2": _TORCH + "n = torch.export.Dim('n')\n"
-    "torch.export.save(torch.export.export(scaled, (torch.ones(3),), dynamic_shapes=({0: n},)), sys.argv[1])",
-    ".pt": _TORCH + "torch.jit.save(torch.jit.trace(scaled, torch.ones(3)), sys.argv[1])",
+    ".pt2": f"""{_TORCH}
+    n = torch.export.Dim("n")
+    torch.export.save(torch.export.export(Scaled(factor), (torch.ones(3),), dynamic_shapes=({{0: n}},)), path)
+""",
+    ".pt": f"{_TORCH}\n    torch.jit.save(torch.jit.trace(Scaled(factor), torch.ones(3)), path)",
 }
 _PACKAGES = {"SavedModel": "tensorflow", ".keras": "keras", ".onnx": "onnxruntime", ".pt2": "torch", ".pt": "torch"}
 KINDS = (*_PACKAGES, "function")
@@ -78,20 +81,22 @@ class Kind:
             (folder / "score.py").write_text(_FUNCTION)
             self.params.update(predictFn=f"{folder}/score.py:load", userParams={"power": 1})
 
-    def scaled(self, factor: float, place: str = "") -> str:
-        """Path of a model; `place` is its path without an ending."""
+    def scaled(self, **factors: float) -> list[str]:
+        """Make models with these factors, in one process of their framework; a name with __ is a path."""
         ending = self.name if self.name.startswith(".") else ""
-        path = self._folder / f"{place or f'scaled_{factor:g}'}{ending}"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if self.name == "function":
-            path.mkdir()
-            (path / "factor").write_text(str(factor))
-        elif self.name == ".onnx":
-            path.write_bytes(struct.pack("<f", factor).join(_ONNX))
-        else:
-            command = [self.python, "-W", "ignore", "-c", _MAKERS[self.name], str(path), str(factor)]
+        paths = [self._folder / f"{name.replace('__', '/')}{ending}" for name in factors]
+        for path, factor in zip(paths, factors.values()):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if self.name == "function":
+                path.mkdir()
+                (path / "factor").write_text(str(factor))
+            elif self.name == ".onnx":
+                path.write_bytes(struct.pack("<f", factor).join(_ONNX))
+        if self.name in _MAKERS:
+            given = [str(each) for pair in zip(paths, factors.values()) for each in pair]
+            command = [self.python, "-W", "ignore", "-c", _MAKERS[self.name], *given]
             subprocess.run(command, env=dict(ENVIRONMENT), check=True, capture_output=True)
-        return str(path)
+        return list(map(str, paths))
 
 
 @functools.cache

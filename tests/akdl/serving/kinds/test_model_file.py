@@ -30,14 +30,14 @@ def test_columns_of_files(name: str, tmp_path: pathlib.Path) -> None:
     kind = kinds.Kind(name, tmp_path)
     if not kind.is_here:
         pytest.skip("of another Python")
-    path = kind.scaled(2.0)
+    (path,) = kind.scaled(twice=2.0)
     for place in (path, str(tmp_path)):
         results, bad = predicted(place, np.array([1.5, 2.0], "f4"))
         assert np.asarray(results).tolist() == [3.0, 4.0] and not bad
     results, bad = predicted(path, [1.0, None])
     assert list(results) == [2.0, None] and [row for row, _ in bad] == [1]
     pathlib.Path(path).write_bytes(b"damaged")
-    with pytest.raises(ModelError, match=f"scaled_2{name} (cannot be loaded|is not TorchScript)"):
+    with pytest.raises(ModelError, match=f"twice{name} (cannot be loaded|is not TorchScript)"):
         predicted(path, [1.0])
 
 
