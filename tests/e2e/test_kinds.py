@@ -60,7 +60,8 @@ def test_every_kind_has_every_power(kind: kinds.Kind, tmp_path: pathlib.Path) ->
         **({"modelPath": two, "userParams": {"power": 2}} if kind.name == "function" else {}),
         **{name: params[name] for name in ("pythonEnv",) if name in params},
     )  # fmt: skip
-    getMLEnv().btenv.create_temporary_function("score", score)
+    name = f"score_{kinds.KINDS.index(kind.name)}"
+    getMLEnv().btenv.create_temporary_function(name, score)
     results = [
         rows.link(PredictBatchOp(
             modelPath=two, candidatePath=three, candidateShare=1.0, resumeDir=str(tmp_path / "resumed"), idCol="id", **params
@@ -69,7 +70,7 @@ def test_every_kind_has_every_power(kind: kinds.Kind, tmp_path: pathlib.Path) ->
             "id, y, why, 0 * y AS other, m"
         ),
         loaded.transform(rows).select("id, y, why, 0 * y AS other, m"),
-        rows.select("id, score(x) AS s").select("id, s.y AS y, s.why AS why, 0 * s.y AS other, '' AS m"),
+        rows.select(f"id, {name}(x) AS s").select("id, s.y AS y, s.why AS why, 0 * s.y AS other, '' AS m"),
     ]  # fmt: skip
     table = results[0].getOutputTable()
     for each in results[1:]:

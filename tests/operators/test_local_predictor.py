@@ -187,7 +187,7 @@ def test_a_saved_pipeline_may_name_an_environment_when_it_is_trusted(tmp_path: p
     with pytest.raises(ConfigurationError, match="p, stage 0: the file sets 'pythonEnv'.*trusted=True"):
         LocalPredictor(path, "a FLOAT")
     (stage,) = read_pipeline(path, str(tmp_path), trusted=True)
-    assert stage["params"] == params
+    assert stage["params"] == {**params, "trusted": True}
 
 
 @pytest.mark.parametrize(
