@@ -37,6 +37,7 @@ from akdl.process.exit import exit_with_refused_rows, leave_threads_behind
 from akdl.process.parent import exit_with_parent, kill_stopped_parent, take_settings
 from akdl.process.preflight import SPARE_FD, installed
 from akdl.process.proxies import bypass_proxies
+from akdl.process.ranks import worker_variables
 from akdl.process.spare import wait_for_script
 from akdl.process.work_clock import WorkClock, script_stacks
 from akdl.rows.file_rows import FileRows
@@ -215,8 +216,8 @@ def _progress(rows: AnyRows, reports: Reports) -> Progress:
 
 def run_script(surroundings: Surroundings) -> None:
     task, cluster = surroundings.task, surroundings.cluster
-    # TF_CONFIG is needed before the script's first line: a strategy created at module level reads it.
-    os.environ["TF_CONFIG"] = cluster.tf_config
+    # These are needed before the script's first line: a strategy created at module level reads TF_CONFIG.
+    os.environ.update(worker_variables(cluster.tf_config, os.environ.get("CUDA_VISIBLE_DEVICES")), TF_CONFIG=cluster.tf_config)
     bypass_proxies(os.environ, cluster.tf_config)
     if task.keeps_failure:
         seed_python(os.environ)
@@ -246,7 +247,7 @@ def _send_model(task_config: TrainTaskConfig, surroundings: Surroundings) -> Non
     if missing:
         raise ScriptError(missing)
     task_config.reports.is_exporting = True
-    keras_file = find_keras_file(folder)
+    keras_file = find_keras_file(folder) if "tensorflow" in sys.modules else None
     if keras_file is not None:
         from akdl.keras.saving import export_file
 

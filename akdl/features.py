@@ -42,27 +42,34 @@ def feature_spec(
     """
     import tensorflow as tf
 
-    defaults = {} if defaults is None else defaults
-    names = [column.name for column in columns]
-    unknown = sorted(set(defaults) - set(names))
-    if unknown:
-        raise ValueError(f"defaults for unknown columns {listed(unknown)}; the columns are {listed(names)}")
+    defaults = checked_defaults(columns, defaults)
     spec: Dict[str, Any] = {}
     for column in columns:
         column_type = type_of(column)
         exact = exact_doubles and column_type.kind is Kind.DOUBLE
         dtype = tf.string if exact else tf.as_dtype(column_type.feature)
         if column_type.is_array:
-            if column.name in defaults:
-                raise ValueError(
-                    f"defaults names the ARRAY column {column.name!r}, whose nulls are read as empty arrays: remove it"
-                )
             spec[column.name] = tf.io.FixedLenFeature([], dtype, b"") if exact else tf.io.VarLenFeature(dtype)
         elif column.name in defaults:
             spec[column.name] = tf.io.FixedLenFeature([], dtype, _default(defaults[column.name], column_type, exact))
         else:
             spec[column.name] = tf.io.FixedLenFeature([], dtype)
     return spec
+
+
+def checked_defaults(columns: Sequence[TableColumn], defaults: Optional[Mapping[str, object]]) -> Mapping[str, object]:
+    """Return the defaults of columns; a ValueError for one that does not exist, or is an ARRAY."""
+    defaults = {} if defaults is None else defaults
+    names = [column.name for column in columns]
+    unknown = sorted(set(defaults) - set(names))
+    if unknown:
+        raise ValueError(f"defaults for unknown columns {listed(unknown)}; the columns are {listed(names)}")
+    for column in columns:
+        if column.name in defaults and type_of(column).is_array:
+            raise ValueError(
+                f"defaults names the ARRAY column {column.name!r}, whose nulls are read as empty arrays: remove it"
+            )
+    return defaults
 
 
 def parse_examples(

@@ -179,7 +179,7 @@ class PredictOp(WithParams, Operator[Any]):
             group=re.sub(r"\W", "_", f"{name}_{secrets.token_hex(4)}"),
             serving=json_format.MessageToJson(serving),
             token=secrets.token_hex(16),
-            python=find_python(name, python, elsewhere, no_tensorflow=bool(files or kind or serving.model_key_col)),
+            python=find_python(name, python, elsewhere),
             env_vars=tuple(values["envVars"]),
             user_files=files,
             start_timeout_s=values["startTimeout"],

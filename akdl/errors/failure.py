@@ -10,7 +10,7 @@ import re
 import traceback
 from typing import Optional
 
-from akdl.errors.remedies import missing_file
+from akdl.errors.remedies import missing_file, missing_tensorflow
 from akdl.tf_version import missing_keras
 from akdl.wire import Failure
 
@@ -46,7 +46,7 @@ def failure_of(error: BaseException, message: Optional[str] = None) -> Failure:
 
 def _text(error: BaseException) -> str:
     try:
-        return str(error) + missing_file(error)
+        return str(error) + missing_file(error) + missing_tensorflow(error)
     except BaseException as inner:  # user code
         return f"(its text cannot be shown: __str__ raised {type(inner).__name__})"
 

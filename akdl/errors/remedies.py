@@ -7,13 +7,17 @@ appended to any message.
 
 import os
 import re
+import shlex
 import sys
+import traceback
+from types import CodeType
 from typing import Optional, Sequence
 
 from akdl.near_names import near
 from akdl.tf_version import NO_GROUP_OF_KERAS_3
 
 _SHOWN = 20
+_OWN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 _OF_A_SAVED_MODEL = {"saved_model.pb", "saved_model.pbtxt"}
 _NO_FILE = re.compile(r"No (such )?file or directory|SavedModel file does not exist|File not found: filepath=")
 _IN_A_GROUP = re.compile(r"PerReplica[\s\S]*unsupported type|ClusterCoordinator\.create_per_worker_dataset")
@@ -48,6 +52,22 @@ def missing_file(error: BaseException) -> str:
     if not (isinstance(error, FileNotFoundError) or _NO_FILE.search(text)) or re.search(r"(^|[\s'\"`:=])/|://", text):
         return ""
     return " (the script's folder has its userFiles only: add the file to them, or use an absolute path that all hosts have)"
+
+
+def missing_tensorflow(error: BaseException) -> str:
+    """Hint for a Python without TensorFlow, with the call of akdl that needs it; "" for other errors."""
+    if not isinstance(error, ModuleNotFoundError) or error.name != "tensorflow":
+        return ""
+    codes = [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)]
+    calls = [code.co_name for before, code in zip(codes, codes[1:]) if _is_own(code) and not _is_own(before)]
+    return (
+        f" ({calls[0] if calls else 'this'} needs TensorFlow: install it with {shlex.quote(sys.executable)} -m pip install "
+        "tensorflow, or choose another environment with pythonEnv. Scripts of other frameworks read task_config.context.arrays)"
+    )
+
+
+def _is_own(code: CodeType) -> bool:
+    return code.co_filename.startswith(_OWN)
 
 
 def no_group(error: BaseException) -> str:

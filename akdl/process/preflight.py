@@ -16,7 +16,6 @@ from akdl.tf_version import parse_version
 
 UNUSABLE = 87  # exit status of a process whose Python environment cannot run it
 TF1_OPERATOR = "AKDL_TF1_OPERATOR"  # variable with the name of an operator that is meant for TensorFlow 1
-NO_TENSORFLOW = "AKDL_NO_TENSORFLOW"  # variable of a process that may do without
 SPARE_FD = "AKDL_SPARE_FD"  # variable with the descriptor from which a spare process reads its script's variables
 OLDEST_PYTHON = (3, 7)
 
@@ -47,14 +46,16 @@ _DEADLOCKING_GRPCIO = (((1, 48), (1, 48, 1)), ((1, 59), (1, 62, 2)), ((1, 66), (
 GRPCIO = "grpcio>=1.62.3,!=1.66.*,!=1.67.*,!=1.68.*,!=1.69.*,!=1.70.*"  # as in setup.py
 
 
-def versions(no_tensorflow: bool = False) -> Dict[str, Optional[str]]:
-    """Version of each required package, None where it is missing.
+def versions() -> Dict[str, Optional[str]]:
+    """Version of each required package, None where it is missing, and of TensorFlow where it is there.
 
-    A module may be found without the metadata of a package. Its version is then "", which `missing`
-    accepts, because nothing shows that it is too old.
+    Scripts and functions of predictors may use another framework. What needs TensorFlow imports it,
+    and `akdl.errors.remedies` then says what to do. A module may be found without the metadata of a
+    package. Its version is then "", which `missing` accepts, because nothing shows that it is too
+    old.
     """
     found = {packages[0]: _version(module, packages) for module, packages, _ in _NEEDED}
-    if no_tensorflow and found["tensorflow"] is None:
+    if found["tensorflow"] is None:
         del found["tensorflow"]
     return found
 
@@ -90,11 +91,11 @@ def main() -> None:
     if sys.version_info < OLDEST_PYTHON:
         _refuse(_unusable("it is Python {}.{}, and akdl needs 3.7 or newer".format(*sys.version_info), "choose a newer one"))
     # The variables are removed, so that Pythons that the script starts do not read them.
-    found = versions(bool(os.environ.pop(NO_TENSORFLOW, "")))
+    found = versions()
     _refuse(reason(found))
     operator = os.environ.pop(TF1_OPERATOR, "")
-    if operator and not (found["tensorflow"] or "1.").startswith("1."):
-        version = found["tensorflow"]
+    version = found.get("tensorflow") or "1."
+    if operator and not version.startswith("1."):
         _say(f"{operator} is meant for TensorFlow 1 and runs with {version}: scripts find TensorFlow 1 in tf.compat.v1")
     if len(sys.argv) == 1:
         parts = [f"{name} {version or '(version unknown)'}" for name, version in found.items()]

@@ -1,7 +1,9 @@
 """Batches of rows built from whole columns, without parsing and without Python code per cell.
 
-`tf_context.batches` comes here. Python handles whole chunks: the batches of a chunk reach
-TensorFlow together, which cuts them without the interpreter lock. Numbers are arrays. Strings and
+`tf_context.batches` and `tf_context.arrays` come here, and share all but the last step: `arrays`
+cuts the batches of a chunk as numpy arrays, in Python and without TensorFlow. For `batches`, Python
+handles whole chunks: the batches of a chunk reach TensorFlow together, which cuts them without the
+interpreter lock. Numbers are arrays. Strings and
 ARRAYs are serialized TensorProtos of the column's bytes as received, with the lengths of strings in
 front: about 30 ns each, where a list of Python bytes takes more than 100.
 
@@ -10,20 +12,33 @@ the table travels in a list from which the receiver takes it, and names of loops
 the next table is requested.
 """
 
+import functools
 import itertools
-import json
-import os
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+)  # fmt: skip
 
 import numpy as np
 
 from akdl.features import FLOAT32, INT64, STRING, unsharded
-from akdl.rows.cell_rows import Table, chosen, concatenated, join
+from akdl.rows.cell_rows import Ragged, Table, batched, chosen, concatenated, repeated, shuffled
 from akdl.rows.stream_rows import StreamRows
 from akdl.tf_version import tf_version
 from akdl.wire import Rows, TableColumn
-from akdl.wire.cells import Array, Cells, read_cells
+from akdl.wire.cells import Array, Cells, byte_strings, read_cells
 from akdl.wire.column_type import MEANINGS, Kind, type_of
+from akdl.wire.columns import is_utf8
 from akdl.wire.varints import padded, varint, width_of
 
 if TYPE_CHECKING:
@@ -38,16 +53,21 @@ _DATA_TYPES = {FLOAT32: 1, FLOAT64: 2, STRING: 7, INT64: 9}
 
 
 class RowBatches:
-    """Conversion of the rows of a script to a dataset of batches, one tensor for each column.
+    """Conversion of the rows of a script to batches, one tensor or array for each column.
 
     With `exact_doubles`, DOUBLE columns are float64 instead of float32. `defaults` maps columns to
     the values that stand for their nulls; a null in another column is an error, since tensors have
-    no null.
+    no null, unless it is `masked`, which only `arrays` can read.
     """
 
     def __init__(
-        self, columns: Sequence[TableColumn], exact_doubles: bool = False, defaults: Optional[Mapping[str, object]] = None
+        self,
+        columns: Sequence[TableColumn],
+        exact_doubles: bool = False,
+        defaults: Optional[Mapping[str, object]] = None,
+        masked: bool = False,
     ) -> None:
+        self._masked = masked
         self._columns = [_TensorColumn(column, exact_doubles, defaults or {}) for column in columns]
         self._serialized = [column for column in self._columns if column.tensors]
 
@@ -77,33 +97,16 @@ class RowBatches:
         # numbers that Keras draws for layers.
         seeds = tf.compat.v1.get_seed(None) if seed is None else [seed, 0]
         random = np.random.RandomState(None if seeds[0] is None else [seed % 2**32 for seed in seeds])
+        groups = functools.partial(self._groups, rows, batch_size, shuffle_rows, num_epochs, random)
         width = sum(column.tensors for column in self._serialized)
         numbers = {column.name: tf.as_dtype(column.dtype) for column in self._columns if not column.tensors}
         shapes = dict.fromkeys(numbers, tf.TensorShape([None, None]))
 
-        def one_pass() -> Iterator[Table]:
-            # A chunk is not finished when the next one is requested: an incomplete batch still holds its rows.
-            tables = self.tables(rows.columns(finishes=False) if isinstance(rows, StreamRows) else rows.columns())
-            return shuffled(tables, shuffle_rows, random) if shuffle_rows > 1 else tables
-
         def generate() -> Iterator[object]:
-            """Yield the batches of a chunk at a time, and report rows of a stream as finished.
-
-            The rows of an element count as finished when TensorFlow requests the next element.
-            """
             empty = self._content([Table(0, [column.nulls(0) for column in self._columns])], 1)
-            if isinstance(rows, StreamRows):
-                rows.batch_size = batch_size
-                if shuffle_rows > 1:  # the buffer holds rows of any chunk
-                    rows.loosen()
-            for count, group in batched(_repeated(one_pass, num_epochs), batch_size):
-                found, places, held = group.rows, group.nbytes * parallel // READ_AHEAD_BYTES, [group]
-                del group
-                if isinstance(rows, StreamRows):
-                    rows.given += found
+            for count, held in groups():
+                places = held[0].nbytes * parallel // READ_AHEAD_BYTES
                 yield self._content(held, count)
-                if isinstance(rows, StreamRows) and not rows.is_loose:
-                    rows.finish(found)
                 if width and parallel > 1:
                     # TensorFlow reads ahead a number of elements of any size: empty ones take up the places of a large one.
                     # Three times as many are more than all stages hold, and then the next one is not read ahead at all.
@@ -124,6 +127,61 @@ class RowBatches:
         first = self._serialized[0].name
         return dataset.map(parsed, num_parallel_calls=parallel).filter(lambda batch: tf.shape(batch[first])[0] > 0)
 
+    def arrays(
+        self,
+        rows: "Union[FileRows, StreamRows]",
+        batch_size: int,
+        shuffle_rows: int = 0,
+        num_epochs: Optional[int] = 1,
+        seed: Optional[int] = None,
+    ) -> Iterator[Dict[str, Any]]:
+        """Yield batches as dicts from column to numpy array, in the thread that asks for them; see `dataset`.
+
+        The rows of a stream's batch count as finished when the next batch is requested, so no
+        thread of ours reads ahead of the script. A seed gives the order of rows that it gives
+        `dataset`; without it numpy's global generator decides.
+        """
+        random = np.random.RandomState([np.random.randint(2**31 - 1) if seed is None else seed % 2**32, 0])
+        number = 0
+        for count, held in self._groups(rows, batch_size, shuffle_rows, num_epochs, random):
+            table = held.pop()
+            size = table.rows // count
+            for start in range(0, table.rows, size):
+                number += 1
+                if isinstance(rows, StreamRows):
+                    rows.handed = number * batch_size
+                cut = table.cut(start, start + size)
+                yield {column.name: column.array(cells, self._masked) for column, cells in zip(self._columns, cut.columns)}
+                if isinstance(rows, StreamRows):
+                    rows.reach(number)
+            del table, cut
+
+    def _groups(
+        self, rows: "Union[FileRows, StreamRows]", batch_size: int, shuffle_rows: int, num_epochs: Optional[int], random: Any
+    ) -> Iterator[Tuple[int, List[Table]]]:
+        """Yield some batches at a time: their number, and a list with one table, whose only reference is there.
+
+        The rows of a stream's table count as finished when the next one is requested.
+        """
+
+        def one_pass() -> Iterator[Table]:
+            # A chunk is not finished when the next one is requested: an incomplete batch still holds its rows.
+            tables = self.tables(rows.columns(finishes=False) if isinstance(rows, StreamRows) else rows.columns())
+            return shuffled(tables, shuffle_rows, random) if shuffle_rows > 1 else tables
+
+        if isinstance(rows, StreamRows):
+            rows.batch_size = batch_size
+            if shuffle_rows > 1:  # the buffer holds rows of any chunk
+                rows.loosen()
+        for count, group in batched(repeated(one_pass, num_epochs), batch_size):
+            found, held = group.rows, [group]
+            del group
+            if isinstance(rows, StreamRows):
+                rows.given += found
+            yield count, held
+            if isinstance(rows, StreamRows) and not rows.is_loose:
+                rows.finish(found)
+
     def tables(self, messages: Iterable[Rows]) -> Iterator[Table]:
         """Yield the columns of each message in the types of their tensors."""
         before = 0
@@ -139,7 +197,8 @@ class RowBatches:
             read_cells(found[column.name], message.rows, column.sent) if column.name in found else column.nulls(message.rows)
             for column in self._columns
         ]
-        self._refuse_nulls(cells, before)
+        if not self._masked:
+            self._refuse_nulls(cells, before)
         return Table(message.rows, [column.ready(each) for column, each in zip(self._columns, cells)])
 
     def _content(self, held: List[Table], batches: int) -> object:
@@ -166,7 +225,8 @@ class RowBatches:
             # TensorFlow passes on a ValueError; it converts other kinds to an unknown error.
             raise ValueError(
                 f"row {before + row} of this process: column {name!r}: expected a value, got null. Replace nulls with "
-                "`defaults` of `batches` or with COALESCE in the query, or leave the column out with `columns` of `batches`"
+                "`defaults` of `batches` or with COALESCE in the query, or leave the column out with `columns` of `batches`; "
+                "`arrays` shows them with `masked=True`"
             )
 
 
@@ -212,17 +272,6 @@ def following(dataset: Any, rows: StreamRows) -> Any:
     return dataset
 
 
-def share_of_cores(environment: Mapping[str, str]) -> int:
-    """Cores for this process among the members of its group on this host, at most `intraOpParallelism`."""
-    config = json.loads(environment.get("TF_CONFIG") or "{}")
-    cluster, task = config.get("cluster", {}), config.get("task", {})
-    hosts = {kind: [address.rpartition(":")[0] for address in addresses] for kind, addresses in cluster.items()}
-    own = hosts.get(task.get("type"), [])[task.get("index", 0) :][:1]
-    members = sum(of_kind.count(host) for host in own for of_kind in hosts.values())
-    cores = len(os.sched_getaffinity(0)) // max(1, members)
-    return max(1, min(cores, int(environment.get("TF_NUM_INTRAOP_THREADS") or cores)))
-
-
 def with_length(dataset: Any, length: Optional[int]) -> Any:
     """Set the number of elements of a dataset, if it is known and this TensorFlow can store it.
 
@@ -235,52 +284,6 @@ def with_length(dataset: Any, length: Optional[int]) -> Any:
     return dataset if length is None or set_length is None else dataset.apply(set_length(length))
 
 
-def shuffled(tables: Iterable[Table], buffer_rows: int, random: Any) -> Iterator[Table]:
-    """Yield rows in random order, from a buffer that loses half of its rows whenever it is full.
-
-    On average a row waits as long as in the buffer of `tf.data.Dataset.shuffle`. A larger table enlarges the buffer.
-    """
-    held: List[Table] = []
-    count = 0
-    for table in tables:
-        held.append(table)
-        count += table.rows
-        # Half of the buffer leaves at once, since choosing rows costs numpy calls for each column,
-        # and one row at a time would pay for them with every row.
-        if count >= buffer_rows:
-            buffer, order = join(held), random.permutation(count)
-            stays = buffer_rows // 2
-            yield buffer.choose(order[stays:])
-            held, count = [buffer.choose(order[:stays])], stays
-    if count:
-        yield join(held).choose(random.permutation(count))
-
-
-def batched(tables: Iterable[Table], size: int, most_bytes: int = 1 << 20) -> Iterator[Tuple[int, Table]]:
-    """Regroup tables into batches of `size` rows, the last one possibly shorter; yield some, and their number, as one table.
-
-    A yielded table is not referenced here any longer.
-    """
-    held: List[Table] = []
-    count = 0
-    for table in tables:
-        start, rows, whole = 0, table.rows, [table]
-        most = max(1, most_bytes * rows // max(1, table.nbytes * size))
-        del table
-        while start < rows:
-            batches = min((count + rows - start) // size, most)
-            end = start + batches * size - count if batches else rows
-            held.append(whole[0].cut(start, end))
-            start, count = end, count + end - start
-            if start == rows:
-                whole.clear()
-            if batches:
-                ready, held, count = [join(held)], [], 0
-                yield batches, ready.pop()
-    if held:
-        yield 1, join(held)
-
-
 class _TensorColumn:
     """Conversion of one column to tensors; `tensors` is the number of serialized ones in each batch."""
 
@@ -289,6 +292,7 @@ class _TensorColumn:
         self.name = column.name
         self.sent = MEANINGS[column_type.kind].sent
         self.is_array = column_type.is_array
+        self._is_text = is_utf8(column)
         self.dtype = FLOAT64 if exact_doubles and column_type.kind is Kind.DOUBLE else column_type.feature
         self.tensors = 2 if self.is_array else int(self.dtype == STRING)
         self.default = self._cell(defaults[column.name]) if column.name in defaults else None
@@ -313,7 +317,8 @@ class _TensorColumn:
         ready = Cells(values, None, cell_offsets, value_offsets)
         if cell_offsets is not None or valid is None or valid.all():
             return ready
-        assert self.default is not None  # see `_refuse_nulls`
+        if self.default is None:  # masked, see `_refuse_nulls`
+            return ready._replace(valid=valid)
         if value_offsets is None:
             return Cells(np.where(valid, values, self.default.values))
         if not len(self.default.values):
@@ -337,6 +342,25 @@ class _TensorColumn:
                 tensors.append(_tensor(INT64, size + 1, splits[row : row + size + 1].astype(np.int64) - first))
             made.append(tensors)
         return made
+
+    def array(self, cells: Cells, masked: bool) -> Any:
+        """Return the cells as an array: a view that cannot be written to, or objects; see `TFContext.arrays`."""
+        if cells.value_offsets is None:
+            values = cells.values.view()
+            # Some batches are views of what others may share, so all of them look alike to a script.
+            values.flags.writeable = False
+        else:
+            strings = byte_strings(cells)
+            values = np.empty(len(strings), object)
+            values[:] = [each.decode("utf-8", "replace") for each in strings] if self._is_text else strings
+        if cells.cell_offsets is not None:
+            return Ragged(values, cells.cell_offsets)
+        nulls = np.zeros(len(values), bool) if cells.valid is None else ~cells.valid
+        if cells.value_offsets is not None:
+            values[nulls] = None
+        elif masked and self.default is None:
+            return np.ma.masked_array(values, nulls)  # type: ignore[no-untyped-call]
+        return values
 
     def parsed(self, tensors: Iterator[object]) -> Any:
         import tensorflow as tf
@@ -363,21 +387,3 @@ def _tensor(dtype: str, size: int, *content: Array) -> bytes:
     shape = b"\x12" + varint(len(shape)) + shape
     head = b"\x08" + varint(_DATA_TYPES[dtype]) + b"\x12" + varint(len(shape)) + shape
     return b"".join([head, b"\x22", varint(sum(part.nbytes for part in content)), *(part.data for part in content)])
-
-
-def _repeated(one_pass: Callable[[], Iterator[Table]], times: Optional[int]) -> Iterator[Table]:
-    """Yield the tables of several passes; indefinitely for None, unless a pass is empty.
-
-    A worker without rows would otherwise start passes in an endless loop and never return to
-    TensorFlow.
-    """
-    count = 0
-    while times is None or count < times:
-        count += 1
-        empty = True
-        for table in one_pass():
-            empty, held = False, [table]
-            del table
-            yield held.pop()
-        if empty:
-            return

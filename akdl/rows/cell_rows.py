@@ -1,11 +1,10 @@
-"""Cutting, choosing and joining rows with operations on whole columns, without nulls. Pure.
+"""Cutting, choosing, joining and regrouping rows with operations on whole columns. Pure.
 
-`batches` uses them between the decoding of a chunk and the tensors. Nulls have been refused or
-replaced before, so no function here looks at `valid`. Offsets may have 64 bits, because many rows
-joined can hold more bytes than one message, whose offsets have 32.
+`batches` and `arrays` use them between the decoding of a chunk and the batches. Offsets may have 64
+bits, because many rows joined can hold more bytes than one message, whose offsets have 32.
 """
 
-from typing import Any, List, NamedTuple, Sequence
+from typing import Any, Callable, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -34,6 +33,17 @@ class Table(NamedTuple):
         return Table(len(rows), [chosen(cells, rows) for cells in self.columns])
 
 
+class Ragged(NamedTuple):
+    """An ARRAY column of a batch of numpy arrays.
+
+    Row i has `values[offsets[i]:offsets[i + 1]]`. Where all rows have equally many values,
+    `values.reshape(len(offsets) - 1, -1)` has a row of them each.
+    """
+
+    values: Array
+    offsets: Array
+
+
 def join(tables: Sequence[Table]) -> Table:
     # A batch that lies inside one chunk is not copied.
     if len(tables) == 1:
@@ -42,14 +52,79 @@ def join(tables: Sequence[Table]) -> Table:
     return Table(sum(table.rows for table in tables), [concatenated(column) for column in columns])
 
 
+def shuffled(tables: Iterable[Table], buffer_rows: int, random: Any) -> Iterator[Table]:
+    """Yield rows in random order, from a buffer that loses half of its rows whenever it is full.
+
+    On average a row waits as long as in the buffer of `tf.data.Dataset.shuffle`. A larger table enlarges the buffer.
+    """
+    held: List[Table] = []
+    count = 0
+    for table in tables:
+        held.append(table)
+        count += table.rows
+        # Half of the buffer leaves at once, since choosing rows costs numpy calls for each column,
+        # and one row at a time would pay for them with every row.
+        if count >= buffer_rows:
+            buffer, order = join(held), random.permutation(count)
+            stays = buffer_rows // 2
+            yield buffer.choose(order[stays:])
+            held, count = [buffer.choose(order[:stays])], stays
+    if count:
+        yield join(held).choose(random.permutation(count))
+
+
+def batched(tables: Iterable[Table], size: int, most_bytes: int = 1 << 20) -> Iterator[Tuple[int, Table]]:
+    """Regroup tables into batches of `size` rows, the last one possibly shorter; yield some, and their number, as one table.
+
+    A yielded table is not referenced here any longer.
+    """
+    held: List[Table] = []
+    count = 0
+    for table in tables:
+        start, rows, whole = 0, table.rows, [table]
+        most = max(1, most_bytes * rows // max(1, table.nbytes * size))
+        del table
+        while start < rows:
+            batches = min((count + rows - start) // size, most)
+            end = start + batches * size - count if batches else rows
+            held.append(whole[0].cut(start, end))
+            start, count = end, count + end - start
+            if start == rows:
+                whole.clear()
+            if batches:
+                ready, held, count = [join(held)], [], 0
+                yield batches, ready.pop()
+    if held:
+        yield 1, join(held)
+
+
+def repeated(one_pass: Callable[[], Iterator[Table]], times: Optional[int]) -> Iterator[Table]:
+    """Yield the tables of several passes; indefinitely for None, unless a pass is empty.
+
+    A worker without rows would otherwise start passes in an endless loop and never return to
+    TensorFlow.
+    """
+    count = 0
+    while times is None or count < times:
+        count += 1
+        empty = True
+        for table in one_pass():
+            empty, held = False, [table]
+            del table
+            yield held.pop()
+        if empty:
+            return
+
+
 def chosen(cells: Cells, rows: Array) -> Cells:
     """Choose rows of a column: numbers, bytes, an ARRAY of numbers, or an ARRAY of bytes."""
-    values, _, cell_offsets, value_offsets = cells
+    values, valid, cell_offsets, value_offsets = cells
     if cell_offsets is None:
+        valid = None if valid is None else valid[rows]
         if value_offsets is None:
-            return Cells(values[rows])
+            return Cells(values[rows], valid)
         data, value_offsets = _chosen_ranges(values, value_offsets, rows)
-        return Cells(data, value_offsets=value_offsets)
+        return Cells(data, valid, value_offsets=value_offsets)
     if value_offsets is None:
         data, cell_offsets = _chosen_ranges(values, cell_offsets, rows)
         return Cells(data, cell_offsets=cell_offsets)
@@ -64,16 +139,23 @@ def concatenated(pieces: Sequence[Cells]) -> Cells:
     values = np.concatenate([piece.values for piece in pieces])
     cell_offsets = None if pieces[0].cell_offsets is None else _joined_offsets([piece.cell_offsets for piece in pieces])
     value_offsets = None if pieces[0].value_offsets is None else _joined_offsets([piece.value_offsets for piece in pieces])
-    return Cells(values, None, cell_offsets, value_offsets)
+    valid = None
+    if any(piece.valid is not None for piece in pieces):  # columns of single values only
+        sizes = [len(piece.values if piece.value_offsets is None else piece.value_offsets[1:]) for piece in pieces]
+        valid = np.concatenate([
+            np.ones(size, bool) if piece.valid is None else piece.valid for piece, size in zip(pieces, sizes)
+        ])  # fmt: skip
+    return Cells(values, valid, cell_offsets, value_offsets)
 
 
 def _cut(cells: Cells, start: int, end: int) -> Cells:
     cell_offsets, value_offsets = cells.cell_offsets, cells.value_offsets
+    valid = None if cells.valid is None else cells.valid[start:end]
     if cell_offsets is not None:
         cell_offsets, start, end = _cut_offsets(cell_offsets, start, end)
     if value_offsets is not None:
         value_offsets, start, end = _cut_offsets(value_offsets, start, end)
-    return Cells(cells.values[start:end], None, cell_offsets, value_offsets)
+    return Cells(cells.values[start:end], valid, cell_offsets, value_offsets)
 
 
 def _cut_offsets(offsets: Array, start: int, end: int) -> Any:

@@ -93,6 +93,11 @@ class TaskConfig:
         self.attempt = attempt
         self.reports = Reports() if reports is None else reports
 
+    @property
+    def context(self) -> "TFContext":
+        """`tf_context`, by a name that fits any framework."""
+        return self.tf_context
+
     def report(self, step: Optional[int] = None, **metrics: Any) -> None:
         """Report the training's progress.
 

@@ -1,15 +1,17 @@
-"""`task_config.tf_context`: this worker's rows as TensorFlow datasets.
+"""`task_config.tf_context`: this worker's rows as TensorFlow datasets, or as numpy arrays.
 
-A dataset may be iterated while rows still arrive, so a training begins with the first chunk. All
-datasets leave here unsharded, since Flink has distributed the rows already.
+`task_config.context` is the same object, for scripts that use another framework. A dataset may be
+iterated while rows still arrive, so a training begins with the first chunk. All datasets leave here
+unsharded, since Flink has distributed the rows already.
 """
 
 import os
-from typing import TYPE_CHECKING, Any, Callable, List, Mapping, NamedTuple, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Union
 
-from akdl.features import feature_spec, unsharded
+from akdl.features import checked_defaults, unsharded
 from akdl.near_names import listed
-from akdl.rows.batches import RowBatches, dataset_of, following, share_of_cores, with_length
+from akdl.process.ranks import share_of_cores
+from akdl.rows.batches import RowBatches, dataset_of, following, with_length
 from akdl.rows.once_rows import second_pass
 from akdl.rows.stream_rows import StreamRows
 from akdl.wire import TableColumn
@@ -136,6 +138,57 @@ class TFContext:
             ValueError: A column in `columns` does not exist, or see `akdl.features.feature_spec`;
                 with `readOnce`, more than one pass, and while iterating, a second one.
         """
+        batches_of = self._batches_of(columns, defaults, num_epochs)
+        # Reading ahead would report rows as finished that the script has not received, and a commit
+        # would then lose them after a failure.
+        calls = 1 if self.rows.is_stream else share_of_cores(os.environ) if parallel is None else parallel
+        dataset = batches_of.dataset(self.rows, batch_size, shuffle_rows, num_epochs, seed, calls)
+        rows = self._length(num_epochs)
+        dataset = self._in_step(with_length(dataset, None if rows is None else -(-rows // batch_size)))
+        return following(dataset, self.rows) if isinstance(self.rows, StreamRows) else dataset
+
+    def arrays(
+        self,
+        batch_size: int,
+        defaults: Optional[Mapping[str, object]] = None,
+        columns: Optional[Sequence[str]] = None,
+        shuffle_rows: int = 0,
+        num_epochs: Optional[int] = 1,
+        seed: Optional[int] = None,
+        masked: bool = False,
+    ) -> Iterator[Dict[str, Any]]:
+        """Return an iterator over batches of rows as numpy arrays, for PyTorch, JAX or numpy alone.
+
+        It needs no TensorFlow. It has the rows, the order and the guarantees of `batches` in a loop
+        of the script itself, and reads in the thread that iterates.
+
+        Args:
+            batch_size: See `batches`, as for `defaults`, `columns`, `shuffle_rows` and `num_epochs`.
+            seed: Fixes the shuffled order; None uses numpy's global random numbers.
+            masked: Nulls without a default are masked in arrays of numbers, and None in other
+                columns, instead of an error. Arrays of numbers are then `np.ma.MaskedArray`.
+
+        Returns:
+            Each element maps column names to arrays of shape [batch]: numbers as int64 and float32
+            (`exact_doubles`: float64), texts and DECIMAL as str objects, BYTES as bytes objects, and
+            an ARRAY as `akdl.rows.cell_rows.Ragged`. Numbers are views of the received bytes where
+            their types allow it, and so cannot be written to: `torch.tensor` copies them.
+
+        Raises:
+            ValueError: See `batches`.
+        """
+        return self._batches_of(columns, defaults, num_epochs, masked).arrays(
+            self.rows, batch_size, shuffle_rows, num_epochs, seed
+        )
+
+    def _batches_of(
+        self,
+        columns: Optional[Sequence[str]],
+        defaults: Optional[Mapping[str, object]],
+        num_epochs: Optional[int],
+        masked: bool = False,
+    ) -> RowBatches:
+        """Check the arguments of `batches` and `arrays`, before a row has to arrive."""
         if self.rows.is_once and num_epochs != 1:
             raise second_pass(num_epochs)
         known = [column.name for column in self.columns]
@@ -144,16 +197,7 @@ class TFContext:
         if unknown:
             raise ValueError(f"unknown column {unknown[0]!r}; the columns are {listed(known)}")
         wanted = [column for column in self.columns if column.name in names]
-        # This checks the defaults, before a row has to arrive.
-        feature_spec(wanted, self.exact_doubles, defaults)
-        batches_of = RowBatches(wanted, self.exact_doubles, defaults)
-        # Reading ahead would report rows as finished that the script has not received, and a commit
-        # would then lose them after a failure.
-        calls = 1 if self.rows.is_stream else share_of_cores(os.environ) if parallel is None else parallel
-        dataset = batches_of.dataset(self.rows, batch_size, shuffle_rows, num_epochs, seed, calls)
-        rows = self._length(num_epochs)
-        dataset = self._in_step(with_length(dataset, None if rows is None else -(-rows // batch_size)))
-        return following(dataset, self.rows) if isinstance(self.rows, StreamRows) else dataset
+        return RowBatches(wanted, self.exact_doubles, checked_defaults(wanted, defaults), masked)
 
     def _length(self, passes: Optional[int]) -> Optional[int]:
         """Number of rows in so many passes; None if it is unknown or must not be shown.

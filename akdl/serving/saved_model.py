@@ -115,13 +115,16 @@ def write_checked_model(
 ) -> None:
     """Load the SavedModel in `folder` in a clean process, and send it as rows.
 
-    With `model_dir` the model is stored there, and a single row names it.
+    A script that has not imported TensorFlow exports what it likes, which is sent unchanged. With
+    `model_dir` the model is stored there, and a single row names it.
     """
-    load_in_clean_process(folder)
+    as_is = "tensorflow" not in sys.modules
+    if not as_is:
+        load_in_clean_process(folder)
     if model_dir is None:
-        write_model(folder, output_writer, checkpoint)
+        write_model(folder, output_writer, checkpoint, as_is)
     else:
-        output_writer.write_batch({"model_id": [0], "model_info": [put_model(folder, model_dir, checkpoint)]})
+        output_writer.write_batch({"model_id": [0], "model_info": [put_model(folder, model_dir, checkpoint, as_is)]})
 
 
 def load_in_clean_process(folder: str, timeout_s: float = CHECK_TIMEOUT_S) -> None:

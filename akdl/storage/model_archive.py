@@ -1,4 +1,4 @@
-"""A SavedModel as rows of a table in Alink's format.
+"""A SavedModel, or any folder, as rows of a table in Alink's format.
 
 Row 0 names a zip file, and rows 1 to n are its chunks as base64, in any order. akdl adds
 `MANIFEST`, with which `unpack` verifies every file. A model may include a checkpoint to continue
@@ -39,8 +39,8 @@ _COPY_BYTES = 1 << 20
 _EARLIEST = (1980, 1, 1, 0, 0, 0)
 
 
-def pack(folder: str, checkpoint: str | None = None) -> Iterator[tuple[int, str]]:
-    """Yield the rows of the SavedModel in `folder`; equal directories give equal rows.
+def pack(folder: str, checkpoint: str | None = None, as_is: bool = False) -> Iterator[tuple[int, str]]:
+    """Yield the rows of the SavedModel in `folder`, or with `as_is` of any content; equal directories give equal rows.
 
     Memory stays at a few chunks, whatever the size of the model; the zip file is a temporary file.
 
@@ -51,7 +51,7 @@ def pack(folder: str, checkpoint: str | None = None) -> Iterator[tuple[int, str]
     Raises:
         ModelError: There is no SavedModel, or it holds a symbolic link to a folder.
     """
-    model = find_saved_model(folder)
+    model = folder if as_is else find_saved_model(folder)
     with contextlib.ExitStack() as stack:
         spools = [stack.enter_context(tempfile.TemporaryFile(prefix="akdl-model-"))]
         write_zip(model, spools[0])
@@ -72,21 +72,22 @@ def pack(folder: str, checkpoint: str | None = None) -> Iterator[tuple[int, str]
                 yield number, base64.b64encode(chunk).decode("ascii")
 
 
-def unpack(rows: Iterable[tuple[int, str]], target: str) -> str:
+def unpack(rows: Iterable[tuple[int, str]], target: str, as_is: bool = False) -> str:
     """Write the model in the rows into the folder `target`, as a whole or not at all; return its path.
 
     Args:
         rows: (model_id, model_info), in any order.
         target: A folder that does not exist or is empty.
+        as_is: The model need not be a SavedModel; `target` is returned.
 
     Raises:
         ModelError: The rows are not a model, or a damaged one: a chunk is missing, repeated or unreadable, an entry would leave
             the folder, or a file differs from the manifest.
     """
-    with _new_folder(target) as folder, tempfile.TemporaryFile(dir=os.path.dirname(folder)) as spool:
+    with _new_folder(target, as_is) as folder, tempfile.TemporaryFile(dir=os.path.dirname(folder)) as spool:
         _write_chunks(rows, spool)
         _extract(spool, folder)
-    return find_model(os.path.abspath(target))
+    return target if as_is else find_model(os.path.abspath(target))
 
 
 def unpack_file(path: str, target: str) -> str:
@@ -104,26 +105,25 @@ def unpack_file(path: str, target: str) -> str:
     return find_model(os.path.abspath(target))
 
 
-def write_model(folder: str, output_writer: Any, checkpoint: str | None = None) -> None:
-    """Send the SavedModel in `folder` as rows of a table with the columns model_id BIGINT and model_info STRING.
+def write_model(folder: str, output_writer: Any, checkpoint: str | None = None, as_is: bool = False) -> None:
+    """Send the model in `folder` as rows of a table with the columns model_id BIGINT and model_info STRING.
 
     Args:
-        folder: See `find_saved_model`.
+        folder: See `pack`, as for `checkpoint` and `as_is`.
         output_writer: `task_config.output_writer`, or anything with its `write_batch`.
-        checkpoint: See `pack`.
 
     Raises:
         ModelError: See `pack`.
     """
-    rows = pack(folder, checkpoint)
+    rows = pack(folder, checkpoint, as_is)
     for piece in iter(lambda: list(itertools.islice(rows, _ROWS_PER_PIECE)), []):
         ids, texts = zip(*piece)
         output_writer.write_batch({"model_id": list(ids), "model_info": list(texts)})
 
 
 @contextlib.contextmanager
-def _new_folder(target: str) -> Iterator[str]:
-    """Yield an empty folder that becomes `target` once it holds a model."""
+def _new_folder(target: str, as_is: bool = False) -> Iterator[str]:
+    """Yield an empty folder that becomes `target` once it holds a model, or with `as_is` once it is filled."""
     target = os.path.abspath(target)
     if os.path.exists(target) and (not os.path.isdir(target) or os.listdir(target)):
         raise ModelError(f"the model cannot be written to {target}: it exists and is not an empty folder")
@@ -133,7 +133,8 @@ def _new_folder(target: str) -> Iterator[str]:
         folder = os.path.join(work, "model")
         os.mkdir(folder)
         yield folder
-        find_model(folder)
+        if not as_is:
+            find_model(folder)
         os.rename(folder, target)
     finally:
         shutil.rmtree(work, ignore_errors=True)

@@ -104,9 +104,12 @@ class PlacedModel:
     model_dir: str = field(repr=False)  # an address may hold a password
 
 
-def put_model(folder: str, model_dir: str, checkpoint: str | None = None) -> str:
-    """Write the SavedModel in `folder`, and the content of `checkpoint`, to `model_dir`; return the text of the row."""
-    named = {_KEY: _put(find_saved_model(folder), model_dir)}
+def put_model(folder: str, model_dir: str, checkpoint: str | None = None, as_is: bool = False) -> str:
+    """Write a model and the content of `checkpoint` to `model_dir`; return the text of the row.
+
+    The model is the SavedModel in `folder`, or with `as_is` any content of it.
+    """
+    named = {_KEY: _put(folder if as_is else find_saved_model(folder), model_dir)}
     if checkpoint is not None:
         named["akdl_checkpoint"] = _put(checkpoint, model_dir, has_manifest=False)
     return json.dumps(named, sort_keys=True)

@@ -79,6 +79,12 @@ def read_cells(column: Column, rows: int, sent: Any = None) -> Cells:
     return Cells(values, valid, cell_offsets, value_offsets)
 
 
+def byte_strings(cells: Cells) -> List[bytes]:
+    """Values of a column of bytes, as objects."""
+    offsets, data = cells.value_offsets.tolist(), cells.values.tobytes()  # type: ignore[union-attr]
+    return [data[start:end] for start, end in zip(offsets, offsets[1:])]
+
+
 def fill_column(column: Column, name: str, cells: Cells) -> Column:
     """Fill an empty column in place, and return it; assigning a complete column would copy it."""
     column.name = name

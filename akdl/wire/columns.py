@@ -16,7 +16,19 @@ import numpy as np
 
 from akdl.near_names import listed, short
 from akdl.wire import Column, Rows, TableColumn
-from akdl.wire.cells import UNCUT, Array, Cells, are_cut, fill_column, joined, lengths_of, offsets_of, read_cells, spread
+from akdl.wire.cells import (
+    UNCUT,
+    Array,
+    Cells,
+    are_cut,
+    byte_strings,
+    fill_column,
+    joined,
+    lengths_of,
+    offsets_of,
+    read_cells,
+    spread,
+)
 from akdl.wire.column_type import FLOATS, INTEGERS, MEANINGS, POINTS_IN_TIME, Kind, type_of
 
 _SIGNED = {"u1": "i2", "u2": "i4", "u4": "i8", "u8": "i8"}
@@ -79,8 +91,7 @@ def is_utf8(column: TableColumn) -> bool:
 def _decode(column: Column, table_column: TableColumn, rows: int) -> Any:
     cells = read_cells(column, rows)
     if cells.value_offsets is not None:
-        offsets, data = cells.value_offsets.tolist(), cells.values.tobytes()
-        values: Values = [data[start:end] for start, end in zip(offsets, offsets[1:])]
+        values: Values = byte_strings(cells)
     else:
         values = cells.values.astype(bool) if type_of(table_column).kind is Kind.BOOLEAN else cells.values
     if cells.cell_offsets is not None:

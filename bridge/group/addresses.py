@@ -3,7 +3,9 @@
 TensorFlow needs all addresses of a group before it starts a server, so a port has to be chosen, and
 kept from other programs, before anything listens on it. Here it is bound with SO_REUSEPORT and
 never listens: TensorFlow, which sets the option too, can listen on it, and no other program gets
-it.
+it. PyTorch's store, which listens on the port of member 0 in its place, sets SO_REUSEADDR only, so
+that is set as well: Linux then gives the port to a program that sets it and asks for just this
+number, and to no program that takes any free port.
 """
 
 from __future__ import annotations
@@ -150,6 +152,7 @@ def _bound(port: int) -> socket.socket:
     try:
         if hasattr(socket, "SO_REUSEPORT"):
             holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         holder.bind(("", port))
     except BaseException:
         holder.close()

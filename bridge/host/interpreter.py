@@ -14,11 +14,10 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import akdl.storage.files
 from akdl.folders.locked_folder import hold, locked, remove, remove_unused
-from akdl.process.preflight import NO_TENSORFLOW
 from akdl.storage.archive import ArchiveError, unpack_archive
 from bridge.exceptions import ConfigurationError, refused_at
 from bridge.folders.remover import remove_when_unlocked
@@ -157,8 +156,7 @@ def _fill(target: str, path: str, sha256: str) -> str:
     conda_unpack = os.path.join(os.path.dirname(python), "conda-unpack")
     if os.path.isfile(conda_unpack):
         _printed(f"{python} {conda_unpack}", *_run([python, conda_unpack], _UNPACK_S))
-    # Only a process that needs TensorFlow looks for it: a function in place of a model does not.
-    return versions_of(python, no_tensorflow=True)
+    return versions_of(python)
 
 
 def first_lines(python: str) -> str:
@@ -171,16 +169,16 @@ def first_lines(python: str) -> str:
     return f". Before all other code, this Python runs {'; '.join(found[:_SHOWN_LINES])}" if found else ""
 
 
-def versions_of(python: str, no_tensorflow: bool = False) -> str:
-    return _printed(f"{python} -m akdl.process.preflight", *look_into(python, no_tensorflow))
+def versions_of(python: str) -> str:
+    return _printed(f"{python} -m akdl.process.preflight", *look_into(python))
 
 
-def look_into(python: str, no_tensorflow: bool = False, limit_s: float = _LOOK_S) -> tuple[int, str]:
+def look_into(python: str, limit_s: float = _LOOK_S) -> tuple[int, str]:
     """Exit status and output of akdl's check of a Python, in which no packages of this program are visible."""
-    return _run([python, "-m", "akdl.process.preflight"], limit_s, [f"{NO_TENSORFLOW}={'1' * no_tensorflow}"])
+    return _run([python, "-m", "akdl.process.preflight"], limit_s)
 
 
-def _run(command: list[str], timeout_s: float, set_variables: Sequence[str] = ()) -> tuple[int, str]:
+def _run(command: list[str], timeout_s: float) -> tuple[int, str]:
     """Run a program as a child with the variables of a script, and return status and output.
 
     Raises:
@@ -189,7 +187,7 @@ def _run(command: list[str], timeout_s: float, set_variables: Sequence[str] = ()
     folder = WorkFolder(())
     with contextlib.ExitStack() as closing:
         closing.callback(folder.remove)
-        environment = variables(None, os.environ, command[0], folder, set_variables)
+        environment = variables(None, os.environ, command[0], folder)
         try:
             child = ChildProcess(command, environment, folder.path, lambda line: None, lambda: None, _KEPT_LINES)
         except OSError as error:

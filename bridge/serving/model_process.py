@@ -22,9 +22,9 @@ import psutil
 from google.protobuf import json_format
 
 from akdl.folders.private_file import private
-from akdl.process.preflight import NO_TENSORFLOW, UNUSABLE
+from akdl.process.preflight import UNUSABLE
 from akdl.serving.model import BATCH_ROWS, CALL, WatchedCall, stalled_file
-from akdl.storage.model_forms import ModelError, kind_at
+from akdl.storage.model_forms import ModelError
 from akdl.storage.model_place import PlacedModel, get_model
 from akdl.wire import Description, Empty, Failure, Notice, Notices, Offer, Prediction, Serving
 from akdl.wire.service import PREDICT_SERVICE
@@ -275,8 +275,6 @@ class ModelProcess:
             serving.model = model or work
             if serving.function:
                 serving.function_folder = work
-            if serving.function or serving.model_key_col or kind_at(model):
-                environment[NO_TENSORFLOW] = "1"
             # The settings are in a file, because with thousands of columns they are too long for a
             # variable.
             serving_file = os.path.join(place, "serving.json")

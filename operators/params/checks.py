@@ -21,7 +21,9 @@ from bridge.schema import Schema, split_watermark
 from operators.alink.java_times import zone_of
 from operators.params.function_script import FunctionScript, script_of
 
-_OWN_VARIABLES = {"PATH", "PYTHONPATH", "TF_CONFIG", "TMPDIR"}
+_OWN_VARIABLES = {
+    "PATH", "PYTHONPATH", "TF_CONFIG", "TMPDIR", "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK",
+}  # fmt: skip
 
 
 def text(value: str) -> str:

@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             wanted = wanted_by(first if is_file else options.wanted)
             if wanted is None:
                 raise ConfigurationError(f"{first}: expected requirements, a requirements.txt or a pyproject.toml")
-            lines = [(packed_env if options.pack else made_python)(wanted, no_tensorflow=True)]  # functions may do without
+            lines = [(packed_env if options.pack else made_python)(wanted)]
         else:
             lines = list(_listed()) if options.command == "list" else list(_removed(options.names))
     except ConfigurationError as error:
@@ -84,14 +84,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def made_python(wanted: Wanted, no_tensorflow: bool = False) -> str:
+def made_python(wanted: Wanted) -> str:
     """Interpreter of the environment with these requirements, which is made if need be and kept until this program ends."""
-    return str(_python_in(_made(wanted, no_tensorflow)))
+    return str(_python_in(_made(wanted)))
 
 
-def packed_env(wanted: Wanted, no_tensorflow: bool = False) -> str:
+def packed_env(wanted: Wanted) -> str:
     """Archive of such an environment with its Python, made once."""
-    folder = _made(wanted, no_tensorflow)
+    folder = _made(wanted)
     archive = folder / _PACKED
     with locked(str(folder.parent)):
         if not archive.exists():
@@ -100,7 +100,7 @@ def packed_env(wanted: Wanted, no_tensorflow: bool = False) -> str:
 
 
 @functools.cache
-def _made(wanted: Wanted, no_tensorflow: bool) -> Path:
+def _made(wanted: Wanted) -> Path:
     """Folder of the environment with these requirements, made unless it is complete.
 
     It stays locked until this program ends. The result is cached, because every operator asks
@@ -123,7 +123,7 @@ def _made(wanted: Wanted, no_tensorflow: bool) -> Path:
             if not _is_complete(folder):
                 with locked(str(cache)):  # other programs wait, and then find it
                     if not _is_complete(folder):
-                        _make(folder, wanted, lines, python, no_tensorflow)
+                        _make(folder, wanted, lines, python)
                         for number, other in enumerate(_environments(cache)):
                             if number >= _KEPT or not _is_complete(other):
                                 remove_unused(str(other))
@@ -142,7 +142,7 @@ def _made(wanted: Wanted, no_tensorflow: bool) -> Path:
     return folder
 
 
-def _make(folder: Path, wanted: Wanted, lines: list[str], python: str, no_tensorflow: bool) -> None:
+def _make(folder: Path, wanted: Wanted, lines: list[str], python: str) -> None:
     """Make an environment with uv, in a folder whose lock the caller holds.
 
     If the packages have no wheel for the Python, the newest Python that has wheels is tried.
@@ -164,9 +164,9 @@ def _make(folder: Path, wanted: Wanted, lines: list[str], python: str, no_tensor
         if wanted.python or not others:
             raise
         wanted = Wanted(wanted.lines, f"==3.{others[-1]}.*")  # the newest Python that the packages have
-        _make(folder, wanted, lines, wanted.python, no_tensorflow)
+        _make(folder, wanted, lines, wanted.python)
         return
-    status, output = look_into(str(_python_in(folder)), no_tensorflow)
+    status, output = look_into(str(_python_in(folder)))
     if status:
         reason = output.rpartition("cannot be used: ")[2].partition("; install")[0]
         raise ConfigurationError(f"a Python environment with {wanted.shown} cannot run scripts: {reason}. Require it too")

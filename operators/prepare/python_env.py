@@ -24,14 +24,11 @@ from operators.prepare.made_env import made_python, packed_env
 from operators.prepare.requirements import Wanted, wanted_by
 
 
-def find_python(
-    operator: str, python_env: str | Sequence[str] | Wanted, elsewhere: bool = False, no_tensorflow: bool = False
-) -> str | PythonArchive | None:
+def find_python(operator: str, python_env: str | Sequence[str] | Wanted, elsewhere: bool = False) -> str | PythonArchive | None:
     """Find the interpreter or archive that `pythonEnv` names; None if it is empty.
 
     With `elsewhere`, jobs run on the hosts of a cluster: requirements become an archive that
     travels, and a path that is missing here is passed on, because it may exist on the hosts only.
-    With `no_tensorflow`, the environment may do without TensorFlow.
 
     Raises:
         ConfigurationError: The value names nothing that can be used, or the environment cannot be
@@ -42,7 +39,7 @@ def find_python(
     try:
         wanted = python_env if isinstance(python_env, Wanted) else wanted_by(python_env)
         if wanted is not None:
-            return _archive(packed_env(wanted, no_tensorflow)) if elsewhere else made_python(wanted, no_tensorflow)
+            return _archive(packed_env(wanted)) if elsewhere else made_python(wanted)
         assert isinstance(python_env, str)
         if is_remote(python_env):
             return _archive(python_env)
@@ -72,7 +69,7 @@ def check_python(
         return
     if python is None:
         found = preflight.versions()
-        why, version = preflight.reason(found), found["tensorflow"]
+        why, version = preflight.reason(found), found.get("tensorflow")
     else:
         why, version = _look(python, os.stat(python).st_mtime_ns, limit_s)
     if of_estimator and version and parse_version(version)[:2] > LAST_WITH_ESTIMATOR:

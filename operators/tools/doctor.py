@@ -176,11 +176,11 @@ def environments() -> Iterator[Finding]:
 
 def python_of(named: str) -> Finding:
     """The Python that runs a main script, or that a `pythonEnv` names."""
-    runs, found = _look_into(named, no_tensorflow=True)
+    runs, found = _look_into(named)
     if not runs:
         return Finding(named, found, "name another environment in pythonEnv, or change its requirements")
     bare = "tensorflow" not in found
-    return Finding(named, found, "it runs functions of predictors (predictFn) only" if bare else "", bare)
+    return Finding(named, found, "it runs scripts and functions (predictFn) that do without TensorFlow" if bare else "", bare)
 
 
 def ports() -> Iterator[Finding]:
@@ -268,17 +268,17 @@ def cluster(address: str, verify: bool | str = True) -> Iterator[Finding]:
         yield Finding(what, f"{found}: one for each worker and parameter server of an operator")
 
 
-def _look_into(named: str, no_tensorflow: bool = False) -> tuple[bool, str]:
+def _look_into(named: str) -> tuple[bool, str]:
     """True if a Python can be used, and what is in it or the reason."""
     try:
         wanted: str | Wanted = named
         if named.endswith(".py"):
             content = pathlib.Path(named).read_bytes()
             wanted = wanted_in(content) or os.environ.get("TF231_PYTHON_ENV_PATH") or sys.executable
-        python = find_python("doctor", wanted, no_tensorflow=no_tensorflow)
+        python = find_python("doctor", wanted)
         interpreter = open_interpreter("doctor", python)
         try:
-            found = versions_of(interpreter.path, no_tensorflow)
+            found = versions_of(interpreter.path)
             return True, f"{found}, {python if isinstance(python, str) else shown(named)}"
         finally:
             interpreter.release()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import pathlib
 from collections.abc import Iterator
@@ -11,10 +10,9 @@ from typing import Any, Optional
 
 import numpy as np
 
-from akdl.rows.batches import batched
-from akdl.rows.cell_rows import Table
+from akdl.rows.batches import RowBatches
 from akdl.rows.stream_rows import StreamRows
-from akdl.wire.cells import Cells
+from akdl.wire import TableColumn
 from bridge.schema import Schema
 from tests.simulation.history import BrokenPromise, History
 from tests.simulation.scripts import ids_of, named
@@ -96,24 +94,7 @@ class Learner:
 
 
 def batches_of(rows: StreamRows, size: int) -> Iterator[list[int]]:
-    """Do as `tf_context.batches` for a script that iterates itself: TensorFlow gets all batches of a chunk together."""
-
-    def groups() -> Iterator[tuple[int, list[int]]]:
-        tables = (Table(each.rows, [Cells(np.array(ids_of(each)))]) for each in rows.columns(finishes=False))
-        for count, group in batched(tables, size):
-            rows.given += group.rows
-            yield count, group.columns[0].values.tolist()
-            rows.finish(group.rows)
-
-    rows.batch_size = size
-    found = (ids[start : start + size] for _, ids in groups() for start in range(0, len(ids), size))
-    for number in itertools.count():
-        rows.reach(number)
-        batch = next(found, None)
-        if batch is None:
-            return
-        rows.handed = (number + 1) * size
-        yield batch
+    return (batch["id"].tolist() for batch in RowBatches([TableColumn(name="id", type="BIGINT")]).arrays(rows, size))
 
 
 def check_states(history: History, batch: int, is_alone: bool) -> None:

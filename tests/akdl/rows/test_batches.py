@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
-import os
 import pathlib
 import threading
 import tracemalloc
@@ -17,8 +15,8 @@ import pytest
 from akdl import features
 from akdl.process.channel import ChannelError
 from akdl.rows import batches as batches_module
-from akdl.rows.batches import RowBatches, batched, share_of_cores, shuffled
-from akdl.rows.cell_rows import Table
+from akdl.rows.batches import RowBatches
+from akdl.rows.cell_rows import Ragged, Table, batched, shuffled
 from akdl.rows.file_rows import FileRows
 from akdl.rows.stream_rows import StreamRows
 from akdl.runner.context import TFContext
@@ -102,6 +100,36 @@ def test_all_types_are_as_parsed(tmp_path: pathlib.Path, exact_doubles: bool, nu
     for one, other in zip(found, parsed):
         for name in TYPES:
             assert plain_tensor(one[name]) == plain_tensor(other[name]), (name, TYPES[name])
+
+
+@pytest.mark.parametrize("exact_doubles", [False, True])
+def test_arrays_have_the_values_of_tensors(tmp_path: pathlib.Path, exact_doubles: bool) -> None:
+    """In the same order too, and a mask where `batches` has a default."""
+    chunks, given, options = random_chunks(0.3), defaults(), {"shuffle_rows": 100, "num_epochs": 2, "seed": 7}
+    context = context_of(file_rows(tmp_path, chunks, TYPES, exact_doubles), TYPES, exact_doubles)
+    found = list(context.arrays(64, given, **options))
+    masked, tensors = list(context.arrays(64, masked=True, **options)), list(context.batches(64, given, **options))
+    assert len(found) == len(masked) == len(tensors) > 4
+    texts = {name for name, sql in TYPES.items() if "STRING" in sql or "DECIMAL" in sql}
+    for arrays, nulls, batch in zip(found, masked, tensors):
+        for name, array in arrays.items():
+            if isinstance(array, Ragged):
+                expected, found_values = batch[name].values.numpy(), array.values
+                assert (
+                    array.offsets.tolist()
+                    == np.cumsum([0, *np.bincount(batch[name].indices[:, 0], minlength=len(arrays["C0"]))]).tolist()
+                )
+            else:
+                expected, found_values = batch[name].numpy(), array
+                is_null = nulls[name] == None if nulls[name].dtype == object else nulls[name].mask  # noqa: E711  of each cell
+                assert is_null.shape == array.shape and (nulls[name][~is_null] == array[~is_null]).all()
+                default = np.array([given[name]], array.dtype)[0]
+                assert set(array[is_null].tolist()) <= {default.decode() if name in texts and default == b"" else default}
+            if name in texts:
+                expected = [each.decode("utf-8", "replace") for each in expected]
+            elif found_values.dtype != object:
+                assert found_values.dtype == expected.dtype and not found_values.flags.writeable
+            assert found_values.tolist() == (expected if name in texts else expected.tolist()), (name, TYPES[name])
 
 
 def test_all_types_shuffled_and_repeated(tmp_path: pathlib.Path) -> None:
@@ -344,16 +372,6 @@ def test_an_error_in_a_chunk_comes_at_its_row() -> None:
         assert next(found)["id"].numpy().tolist() == list(range(number * 7, number * 7 + 7))
     with pytest.raises(tf.errors.InvalidArgumentError, match="row 53 of .* column 'word': expected a value, got null"):
         next(found)
-
-
-def test_share_of_cores() -> None:
-    cores = len(os.sched_getaffinity(0))
-    config = {"cluster": {"chief": ["a:1"], "worker": ["b:2", "a:3"] + ["b:4"] * 99}, "task": {"type": "worker", "index": 1}}
-    assert share_of_cores({}) == cores
-    assert share_of_cores({"TF_NUM_INTRAOP_THREADS": "1"}) == 1
-    assert share_of_cores({"TF_CONFIG": json.dumps(config)}) == max(1, cores // 2)
-    config["task"]["index"] = 0  # type: ignore[index]
-    assert share_of_cores({"TF_CONFIG": json.dumps(config)}) == max(1, cores // 100)
 
 
 def tables(*sizes: int) -> list[Table]:

@@ -140,7 +140,7 @@ def test_without_tensorflow(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.P
     folder = make_environment(tmp_path / "made", python3=f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
     monkeypatch.setattr(sys, "executable", str(folder / "bin" / "python"))
     findings = list(doctor.environments())
-    assert states(findings) == [WRONG, WRONG] and "tensorflow is missing" in findings[0].found
+    assert states(findings) == [WRONG, WRONG] and "numpy is missing" in findings[0].found
     assert findings[0].remedy == "set pythonEnv on operators, or TF115_PYTHON_ENV_PATH and TF231_PYTHON_ENV_PATH"
 
 
