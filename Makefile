@@ -5,7 +5,7 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: setup demo bench test durations test-unit test-process test-tf test-flink test-slow test-models test-network test-kafka test-goodput test-benchmarks test-flinks test-installs test-versions test-jars coverage fuzz simulate soak soak-kafka check fmt proto docs docs-links pictures screenshots versions release dist clean
+.PHONY: setup demo bench test durations test-unit test-process test-tf test-flink test-slow test-models test-frameworks test-network test-kafka test-goodput test-benchmarks test-flinks test-installs test-versions test-jars coverage fuzz simulate soak soak-kafka check fmt proto docs docs-links pictures screenshots versions release dist clean
 
 STUBS := operators/params/accessors.pyi
 
@@ -35,7 +35,7 @@ ARCHIVE := .venv/flink.jsa
 $(ARCHIVE): $(INSTALLED)
 	$(BIN)/python -m tests.support.class_archive
 
-PLAIN := -m 'not (cluster or slow)' --numprocesses $(TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder
+PLAIN := -m 'not (cluster or slow or frameworks)' --numprocesses $(TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder
 test: setup $(ARCHIVE)
 	AKDL_TEST_DURATIONS=build/durations/test.json $(PYTEST) $(PLAIN)
 
@@ -53,7 +53,7 @@ coverage: setup $(ARCHIVE)
 
 # Clusters of several TaskManagers, groups that train in jobs, other versions, examples and benchmarks.
 test-slow: setup $(ARCHIVE)
-	AKDL_TEST_DURATIONS=build/durations/test-slow.json $(PYTEST) -m 'cluster or slow' --numprocesses $(SLOW_TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder
+	AKDL_TEST_DURATIONS=build/durations/test-slow.json $(PYTEST) -m '(cluster or slow) and not frameworks' --numprocesses $(SLOW_TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder
 
 # The tiers of `make test`, each alone.
 test-unit: setup
@@ -68,12 +68,20 @@ test-tf: setup
 test-flink: setup
 	$(PYTEST) -m 'flink and not (cluster or slow)'
 
-# Models of all kinds, with a Python that has their frameworks, which needs a package index.
-MODELS := build/models/bin/python
-test-models: setup
-	[ -x $(MODELS) ] || $(BIN)/uv venv --quiet --python $(BIN)/python build/models
-	$(BIN)/uv pip install --quiet --python $(MODELS) --editable '.[keras,onnxruntime,torch]'
-	AKDL_TEST_MODELS=$(CURDIR)/$(MODELS) $(PYTEST) tests/akdl/serving/kinds tests/e2e/test_kinds.py
+# A Python with the frameworks of models and scripts but TensorFlow; needs a package index.
+FRAMEWORKS := build/frameworks/bin/python
+$(FRAMEWORKS): setup.py
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python build/frameworks
+	$(BIN)/uv pip install --quiet --python $@ --editable '.[keras,onnxruntime,torch]' jax
+	touch $@
+
+# Models of all kinds through all doors.
+test-models: setup $(FRAMEWORKS)
+	AKDL_TEST_MODELS=$(CURDIR)/$(FRAMEWORKS) $(PYTEST) tests/akdl/serving/kinds tests/e2e/test_kinds.py
+
+# Scripts of PyTorch and JAX.
+test-frameworks: setup $(FRAMEWORKS)
+	AKDL_TEST_TORCH=$(CURDIR)/$(FRAMEWORKS) AKDL_TEST_JAX=$(CURDIR)/$(FRAMEWORKS) $(PYTEST) -m frameworks
 
 # Hosts whose network fails, and stopped Python workers, with the times of real jobs; minutes, mostly of waiting.
 test-network: setup

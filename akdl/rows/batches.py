@@ -134,7 +134,7 @@ class RowBatches:
         shuffle_rows: int = 0,
         num_epochs: Optional[int] = 1,
         seed: Optional[int] = None,
-    ) -> Iterator[Dict[str, Any]]:
+    ) -> Iterator[Dict[str, Array]]:
         """Yield batches as dicts from column to numpy array, in the thread that asks for them; see `dataset`.
 
         The rows of a stream's batch count as finished when the next batch is requested, so no
@@ -343,7 +343,7 @@ class _TensorColumn:
             made.append(tensors)
         return made
 
-    def array(self, cells: Cells, masked: bool) -> Any:
+    def array(self, cells: Cells, masked: bool) -> Array:
         """Return the cells as an array: a view that cannot be written to, or objects; see `TFContext.arrays`."""
         if cells.value_offsets is None:
             values = cells.values.view()

@@ -52,7 +52,7 @@ def join(tables: Sequence[Table]) -> Table:
     return Table(sum(table.rows for table in tables), [concatenated(column) for column in columns])
 
 
-def shuffled(tables: Iterable[Table], buffer_rows: int, random: Any) -> Iterator[Table]:
+def shuffled(tables: Iterable[Table], buffer_rows: int, random: np.random.RandomState) -> Iterator[Table]:
     """Yield rows in random order, from a buffer that loses half of its rows whenever it is full.
 
     On average a row waits as long as in the buffer of `tf.data.Dataset.shuffle`. A larger table enlarges the buffer.

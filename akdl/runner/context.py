@@ -15,6 +15,7 @@ from akdl.rows.batches import RowBatches, dataset_of, following, with_length
 from akdl.rows.once_rows import second_pass
 from akdl.rows.stream_rows import StreamRows
 from akdl.wire import TableColumn
+from akdl.wire.cells import Array
 
 if TYPE_CHECKING:
     from akdl.rows.file_rows import FileRows
@@ -156,7 +157,7 @@ class TFContext:
         num_epochs: Optional[int] = 1,
         seed: Optional[int] = None,
         masked: bool = False,
-    ) -> Iterator[Dict[str, Any]]:
+    ) -> Iterator[Dict[str, Array]]:
         """Return an iterator over batches of rows as numpy arrays, for PyTorch, JAX or numpy alone.
 
         It needs no TensorFlow. It has the rows, the order and the guarantees of `batches` in a loop

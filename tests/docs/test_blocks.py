@@ -18,6 +18,7 @@ import yaml
 from akdl.__main__ import COMMANDS
 from tests.support.deadline import DEADLINE_S
 from tests.support.environment import ENVIRONMENT
+from tests.support.frameworks import python_with
 from tests.support.page_blocks import KAFKA, POSTGRESQL, REST_PORT, ROOT, S3, Block, blocks, pages
 from tests.support.ports import free_ports
 from tests.support.warm_python import warm_variables
@@ -163,6 +164,9 @@ def test_blocks_run(page: str, runs: Callable[[str, dict[str, str]], list[str]],
         database = request.getfixturevalue("postgresql")
         servers[POSTGRESQL] = database.address
         database.run("".join(block.text for block in BLOCKS if block.page == page and block.file == "shop.sql"))
+    for framework in ("torch", "jax"):
+        if f'["{framework}"]' in text:
+            servers[f'["{framework}"]'] = repr(python_with(framework))
     if REST_PORT in text:
         (port,) = free_ports(1)
         servers[REST_PORT] = str(port)

@@ -52,14 +52,42 @@ def main(config):
 """
 
 
+ARRAYS = """
+import os
+def main(config):
+    total = [0]
+    def save(folder):
+        with open(os.path.join(folder, "total"), "w") as file:
+            file.write(str(total[0]))
+    def restore(folder):
+        with open(os.path.join(folder, "total")) as file:
+            total[0] = int(file.read())
+    config.checkpoint(save, restore, every_rows=200)
+    for rows in config.context.arrays(50):
+        totals = total[0] + rows["id"].cumsum()
+        total[0] = int(totals[-1])
+        config.output_writer.write_batch({"id": rows["id"], "total": totals})
+        if int(rows["id"][-1]) >= 1120:
+            die()
+"""
+
+
 @pytest.mark.fault("jobs", "A killed script repeats no row and loses none, nor does the state that it learns")
 @pytest.mark.timeout(10 * DEADLINE_S)
 def test_killed_scripts_give_each_row_once_and_learn_it_once(tmp_path: pathlib.Path) -> None:
+    found = outputs_of_killed(tmp_path, {"plain": PLAIN, "learns": LEARNS, "arrays": ARRAYS})
+    assert found["plain"] == [(id, id) for id in range(len(found["plain"]))]
+    for name in ("learns", "arrays"):
+        assert found[name] == [(id, id * (id + 1) // 2) for id in range(len(found[name]))]
+
+
+def outputs_of_killed(tmp_path: pathlib.Path, texts: dict[str, str], **params: Any) -> dict[str, list[tuple[Any, ...]]]:
+    """Run scripts side by side on one stream until all have been killed and have written enough; return what is final."""
     table_env = useLocalEnv(1, checkpoints(tmp_path)).stenv
     # The source is slower than the scripts, and has no end: checkpoints wait for a script whose input has ended.
     source = counting(table_env, ENDLESS, PER_SECOND)
     statements = table_env.create_statement_set()
-    for name, text in (("plain", PLAIN), ("learns", LEARNS)):
+    for name, text in texts.items():
         script = tmp_path / f"{name}.py"
         paths = {"KILLED": tmp_path / f"{name}.killed", "CHECKPOINTS": tmp_path / "checkpoints" / "*" / "chk-*" / "_metadata"}
         script.write_text("".join(f"{what} = {str(path)!r}\n" for what, path in paths.items()) + DIES + text)
@@ -73,21 +101,21 @@ def test_killed_scripts_give_each_row_once_and_learn_it_once(tmp_path: pathlib.P
             numWorkers=1,
             numPSs=0,
             outputSchemaStr="id BIGINT, total BIGINT",
+            **params,
         )
         statements.add_insert(name, source.link(op).getOutputTable())
     client = statements.execute().get_job_client()
     found: dict[str, list[tuple[Any, ...]]] = {}
 
     def are_enough() -> bool:
-        found.update((name, _final(tmp_path / name)) for name in ("plain", "learns"))
+        found.update((name, _final(tmp_path / name)) for name in texts)
         return min(map(len, found.values())) >= ENOUGH
 
-    wait_until(are_enough, "both have written enough", 8 * DEADLINE_S)
+    wait_until(are_enough, "all have written enough", 8 * DEADLINE_S)
     client.cancel().result()
     resetEnv()
-    assert found["plain"] == [(id, id) for id in range(len(found["plain"]))]
-    assert found["learns"] == [(id, id * (id + 1) // 2) for id in range(len(found["learns"]))]
-    assert all(os.path.exists(tmp_path / f"{name}.killed") for name in ("plain", "learns")), "both were killed"
+    assert all(os.path.exists(tmp_path / f"{name}.killed") for name in texts), "all were killed"
+    return found
 
 
 def _final(folder: pathlib.Path) -> list[tuple[Any, ...]]:

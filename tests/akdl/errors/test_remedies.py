@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import pathlib
 import sys
 import types
 
 import pytest
 
+from akdl import testing
 from akdl.errors.failure import failure_of
 from akdl.errors.remedies import missing_column, missing_export, missing_file, no_group
 
@@ -95,3 +97,12 @@ def test_a_group_of_keras_3(version: str | None, text: str, is_told: bool, monke
     monkeypatch.setitem(sys.modules, "keras", keras)
     told = no_group(ValueError(text))
     assert ("TF_USE_LEGACY_KERAS=1" in told and told.endswith("Keras reports: ")) if is_told else told == ""
+
+
+def test_what_needs_tensorflow_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    monkeypatch.setitem(sys.modules, "tensorflow", None)
+    config = testing.batch_task_config({"x": [1.0]}, {"x": "FLOAT"}, str(tmp_path))
+    for call, name in ((lambda: config.context.batches(1), "batches"), (lambda: importlib.import_module("tensorflow"), "this")):
+        with pytest.raises(ModuleNotFoundError) as raised:
+            call()
+        assert f" ({name} needs TensorFlow: install it with {sys.executable} -m pip" in failure_of(raised.value).message

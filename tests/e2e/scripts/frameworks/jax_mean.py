@@ -1,0 +1,32 @@
+"""The perceptron of torch_ddp.py in JAX; gradients are averaged over the processes of the group."""
+
+import os
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import multihost_utils
+
+
+def main(task_config):
+    address = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+    jax.distributed.initialize(address, int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"]))
+    assert jax.process_count() == task_config.num_workers
+    random = np.random.RandomState(5)
+    weights = [random.randn(2, 8).astype("f"), np.zeros(8, "f"), random.randn(8, 1).astype("f"), np.zeros(1, "f")]
+
+    def loss(weights, x, y):
+        hidden = jax.nn.sigmoid(x @ weights[0] + weights[1])
+        return jnp.mean((hidden @ weights[2] + weights[3] - y) ** 2)
+
+    gradient = jax.jit(jax.grad(loss))
+    (rows,) = task_config.context.arrays(1_000_000)
+    x, y = rows["x"].values.reshape(-1, 2), rows["y"][:, None]
+    for _ in range(task_config.user_params["steps"]):
+        of_all = multihost_utils.process_allgather(gradient(weights, x, y))
+        axes = (0,) if task_config.num_workers > 1 else ()
+        weights = [weight - 0.5 * each.mean(axes) for weight, each in zip(weights, map(np.asarray, of_all))]
+    if task_config.task_type == "chief":
+        os.makedirs(task_config.saved_model_dir)
+        np.concatenate([np.ravel(each) for each in weights]).tofile(os.path.join(task_config.saved_model_dir, "weights"))
+    jax.distributed.shutdown()
