@@ -163,7 +163,7 @@ LOG_FILE_SIZE = Param("logFileSize", "Bytes of a process's log file; then a new 
 LOG_FILE_COUNT = Param("logFileCount", "Log files of a process; by default as many as Flink keeps.", count(1), None)
 PYTHON_ENV = Param(
     "pythonEnv",
-    "A Python environment with TensorFlow: folder, interpreter, or archive at any address; or requirements to make one from, "
+    "A Python environment of scripts: folder, interpreter, or archive at any address; or requirements to make one from, "
     "also as a requirements.txt or pyproject.toml. If empty, the metadata in the main script or the default.", environment, "",
 )  # fmt: skip
 ENV_VARS = Param(

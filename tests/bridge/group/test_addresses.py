@@ -108,6 +108,7 @@ def test_a_reserved_port_is_not_given_to_others_but_can_be_shared() -> None:
         assert port != group_port
         assert not can_bind(port) and not can_bind(group_port)
         assert can_bind(port, SO_REUSEPORT=1), "as TensorFlow does"
+        assert can_bind(port, SO_REUSEADDR=1), "as the store of PyTorch does"
     finally:
         release("g", 0, 0)
     assert can_bind(port)
