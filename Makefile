@@ -53,7 +53,7 @@ coverage: setup $(ARCHIVE)
 
 # Clusters of several TaskManagers, groups that train in jobs, other versions, examples and benchmarks.
 test-slow: setup $(ARCHIVE)
-	AKDL_TEST_DURATIONS=build/durations/test-slow.json $(PYTEST) -m '(cluster or slow) and not frameworks' --numprocesses $(SLOW_TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder
+	AKDL_TEST_DURATIONS=build/durations/test-slow.json $(PYTEST) -m 'cluster or slow' --numprocesses $(SLOW_TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder
 
 # The tiers of `make test`, each alone.
 test-unit: setup
@@ -66,7 +66,7 @@ test-tf: setup
 	$(PYTEST) -m 'tf and not (flink or cluster)'
 
 test-flink: setup
-	$(PYTEST) -m 'flink and not (cluster or slow)'
+	$(PYTEST) -m 'flink and not (cluster or slow or frameworks)'
 
 # A Python with the frameworks of models and scripts but TensorFlow; needs a package index.
 FRAMEWORKS := build/frameworks/bin/python
