@@ -37,7 +37,7 @@ def table() -> str:
     lines += [f"| Keras callbacks | {row.case} | {row.tensorflow} | {row.difference:.1e} |" for row in keras]
     lines += [f"| `train_keras_model` | {row.case} | {row.tensorflow} | {row.difference:.1e} |" for row in trained]
     lines += [f"| four functions | {row.case} | {row.tensorflow} | {row.difference:.1e} |" for row in estimator]
-    lines += [f"| {runner} | {WORKERS} | | {difference:.1e} |" for runner, difference in others]
+    lines += [f"| {runner} | {WORKERS} | – | {difference:.1e} |" for runner, difference in others]
     return "\n".join(lines) + "\n"
 
 

@@ -38,7 +38,8 @@ def trained(script: str, python: str, workers: int, folder: pathlib.Path, rows: 
     from operators import MemSourceBatchOp, TF2TableModelTrainBatchOp
 
     random = np.random.RandomState(7)
-    cells = [([float(each) for each in random.randn(2)], float(random.randn())) for _ in range(rows)]
+    points = random.randn(rows, 2)
+    cells = [(point.tolist(), float(point.sum() > 0)) for point in points]
     op = TF2TableModelTrainBatchOp(
         userFiles=[str(SCRIPTS / script)], mainScriptFile=script, pythonEnv=python, userParams={"steps": 16, **params},
         numWorkers=workers, numPSs=0, equalSteps="drop",

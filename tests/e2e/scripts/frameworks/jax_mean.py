@@ -17,7 +17,8 @@ def main(task_config):
 
     def loss(weights, x, y):
         hidden = jax.nn.sigmoid(x @ weights[0] + weights[1])
-        return jnp.mean((hidden @ weights[2] + weights[3] - y) ** 2)
+        logits = hidden @ weights[2] + weights[3]
+        return jnp.mean(jnp.logaddexp(0.0, logits) - y * logits)
 
     gradient = jax.jit(jax.grad(loss))
     (rows,) = task_config.context.arrays(1_000_000)
