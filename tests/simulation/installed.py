@@ -27,6 +27,10 @@ class _Registry:
 
     discard = add
 
+    @staticmethod
+    def note_failure(group: str, attempt: int, error: str) -> None:
+        """There is no console."""
+
 
 class _Channels:
     """The module `grpc`, for a process of a script."""
