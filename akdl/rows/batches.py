@@ -157,7 +157,12 @@ class RowBatches:
             del table, cut
 
     def _groups(
-        self, rows: "Union[FileRows, StreamRows]", batch_size: int, shuffle_rows: int, num_epochs: Optional[int], random: Any
+        self,
+        rows: "Union[FileRows, StreamRows]",
+        batch_size: int,
+        shuffle_rows: int,
+        num_epochs: Optional[int],
+        random: np.random.RandomState,
     ) -> Iterator[Tuple[int, List[Table]]]:
         """Yield some batches at a time: their number, and a list with one table, whose only reference is there.
 
