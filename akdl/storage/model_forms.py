@@ -23,8 +23,7 @@ _WEIGHTS = (
     "model.export(folder) or tf.saved_model.save"
 )
 _FUNCTION = (
-    "a model of another framework: put it into a folder, the modelPath of PredictBatchOp, and let predictFn load it from "
-    "there"
+    "a model of another framework: put it into a folder, the modelPath of PredictBatchOp, and let predictFn load it from there"
 )
 _OF_TORCH = "not TorchScript: save the model with torch.export.save or torch.jit.save, as weights and pickles are not loaded"
 _FORMS = (
