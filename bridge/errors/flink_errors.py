@@ -58,7 +58,7 @@ _ADVICE = [
     (
         re.compile(r"Cannot map checkpoint/savepoint state"),
         "The savepoint is from a job with other operators. Some sinks of SQL are among them when parallelism, numWorkers or "
-        "numPSs change from or to 1: use the values of that job, or see docs/reliability.md",
+        "numPSs change from or to 1: use the values of that job, or see docs/savepoints.md",
     ),
     (re.compile(r"^java\.util\.concurrent\.TimeoutException$"), _NO_ANSWER),
     (

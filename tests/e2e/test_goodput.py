@@ -1,6 +1,6 @@
 """A training of four workers of which one is killed again and again: the share of the time in which it did useful work.
 
-`make test-goodput` kills one every minute for 20 minutes; docs/reliability.md has the result.
+`make test-goodput` kills one every minute for 20 minutes; benchmarks/README.md has the result.
 """
 
 from __future__ import annotations
