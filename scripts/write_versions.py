@@ -17,7 +17,6 @@ _OF_120 = f"{FLINK_120_PYTHONS[0]} to {FLINK_120_PYTHONS[-1]}"
 # Pattern of a place to what stands there, by file.
 PLACES = {
     "README.md": {rf"(?<=Flink ){FLINKS[0]} to [\d.]+\d": _FLINKS},
-    "docs/troubleshooting.md": {rf"(?<=Flink ){FLINKS[0]} to [\d.]+\d": _FLINKS},
     "docs/versions.md": {
         rf"(?<=^\| Flink \| ){FLINKS[0]} .*(?= \|$)": f"{FLINKS[0]} and {FLINKS[1]} to {FLINKS[-1]}",
         r"(?<=^\| Python of programs and of Flink's workers \| ).*(?= \|$)": f"{_PYTHONS}; with Flink {FLINKS[0]}, {_OF_120}",
