@@ -10,7 +10,7 @@ import types
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 STUB = ROOT / "operators" / "params" / "accessors.pyi"
 
-HEADER = '''"""Made by scripts/build_stubs.py from operators/params/catalog.py and data_catalog.py; do not edit."""
+HEADER = '''"""Made by scripts/build_stubs.py from the catalogs of parameters; do not edit."""
 from collections.abc import Callable, Sequence
 from typing import Any
 

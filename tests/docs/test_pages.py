@@ -108,4 +108,4 @@ def test_options_of_the_example_are_those_of_the_page() -> None:
     page = (ROOT / "docs" / "clusters.md").read_text().replace("\\\n", "")
     job = (ROOT / "examples" / "on_a_cluster" / "job.py").read_text()
     used = {option for line in re.findall(r"on_a_cluster/job\.py (.*)", page) for option in re.findall(r"--[\w-]+", line)}
-    assert used and used <= set(re.findall(r'add_argument\("(--[\w-]+)"', job))
+    assert used and used <= set(re.findall(r'add_argument\(\s*"(--[\w-]+)"', job))

@@ -46,9 +46,9 @@ def test_each_operator_has_one_table_of_its_parameters(pages: dict[str, str]) ->
         rows = [re.split(r" (?<!\\)\| ", row.strip("| ")) for row in tables.get(name, [])]
         assert [row[0].split("`")[1] for row in rows] == [param.name for param in params], name
         text = inspect.getdoc(getattr(operators, name)) or ""
-        assert not params or re.search(r"^Example:$|[Ss]ee `\w+`|[Ee]lse this is `\w+`|same as in `\w+`", text, re.MULTILINE), (
-            name
-        )
+        assert not params or re.search(
+            r"^Example:$|[Ss]ee\s`\w+`|[Ee]lse\sthis\sis\s`\w+`|same\sas\sin\s`\w+`", text, re.MULTILINE
+        ), name
         assert [row for row in rows if len(row) != 6 or not all(row[:3]) or not all(row[4:])] == []
 
 
