@@ -94,6 +94,7 @@ def test_the_flink_side_declares_what_it_imports(declared: dict[str, Any]) -> No
 def test_development_declares_what_it_imports(declared: dict[str, Any]) -> None:
     extras = declared["extras_require"]
     allowed = names([*declared["install_requires"], *extras["flink"], *extras["tf"], *extras["dev"], "setuptools"])
+    allowed.update(("torch", "jax"))  # of scripts in Pythons of their own
     assert {
         (name, path) for name, path in imports("tests", "benchmarks", "scripts", "examples") if name not in allowed
     } == set()

@@ -52,8 +52,8 @@ def test_members_share_files_in_the_first_of_flinks_folders(tmp_path: pathlib.Pa
 def test_the_ports_are_reserved_on_this_host(announce: Announce) -> None:
     address = announced_address(start(announce)[0][1][3])
     for port in (address.port, address.group_port):
-        with pytest.raises(OSError, match="in use"):
-            socket.create_server(("", port)).close()
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(("", port))
 
 
 def test_a_member_is_announced_once_in_each_attempt(announce: Announce) -> None:

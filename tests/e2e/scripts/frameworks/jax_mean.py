@@ -1,6 +1,7 @@
 """The perceptron of torch_ddp.py in JAX; gradients are averaged over the processes of the group."""
 
 import os
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -8,14 +9,14 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 
-def main(task_config):
+def main(task_config: Any) -> None:
     address = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
     jax.distributed.initialize(address, int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"]))
     assert jax.process_count() == task_config.num_workers
     random = np.random.RandomState(5)
     weights = [random.randn(2, 8).astype("f"), np.zeros(8, "f"), random.randn(8, 1).astype("f"), np.zeros(1, "f")]
 
-    def loss(weights, x, y):
+    def loss(weights: Any, x: Any, y: Any) -> Any:
         hidden = jax.nn.sigmoid(x @ weights[0] + weights[1])
         logits = hidden @ weights[2] + weights[3]
         return jnp.mean(jnp.logaddexp(0.0, logits) - y * logits)

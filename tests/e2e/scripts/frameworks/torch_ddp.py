@@ -1,13 +1,14 @@
 """A perceptron in PyTorch, with the workers of the group; each step takes all rows, whose order is not fixed."""
 
 import os
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 
-def main(task_config):
+def main(task_config: Any) -> None:
     dist.init_process_group("gloo")
     torch.set_num_threads(1)
     torch.manual_seed(5)
