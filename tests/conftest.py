@@ -17,13 +17,17 @@ from typing import Any
 import pytest
 
 from akdl.tf_version import LAST_WITH_ESTIMATOR, tf_version
+from tests.support import durations
 from tests.support.deadline import DEADLINE_S
-from tests.support.durations import pytest_configure, pytest_fixture_setup, pytest_runtest_makereport, seconds_of_files  # noqa: F401  hooks
 from tests.support.environment import ENVIRONMENT  # noqa: F401  read before any job runs
 from tests.support.leftovers import nothing_left_behind
 from tests.support.warm_python import choose_python, choose_workers
 
 ROOT = pathlib.Path(__file__).parents[1]
+
+pytest_configure = durations.pytest_configure
+pytest_fixture_setup = durations.pytest_fixture_setup
+pytest_runtest_makereport = durations.pytest_runtest_makereport
 
 
 # TensorFlow's objects, which stay, would be looked through again and again.
@@ -83,7 +87,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if ORDER is not None:
         shuffle(items, ORDER)
         return
-    seconds = seconds_of_files()
+    seconds = durations.seconds_of_files()
     items.sort(key=lambda item: -seconds.get(item.path.relative_to(ROOT).as_posix(), 0.0))  # the order inside a file stays
 
 
